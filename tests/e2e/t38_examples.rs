@@ -128,6 +128,7 @@ mod each {
         ospf_triangle: [=> "ospf-triangle.toml"], [FRR];
         bgp: [=> "bgp.toml"], [FRR];
         bfd: [=> "bfd.toml"], [FRR];
+        vrrp_pair: [=> "vrrp-pair.toml"], [FRR];
         isolated: [=> "isolated.toml"], [KVM];
         parallel: [=> "parallel.toml"], [];
         multistage: [=> "multistage.toml"], [];

@@ -1,10 +1,14 @@
 //! Objective: routers with FRR as their control plane find their routes by OSPF and BGP, and forward by them; FRR's namespace forwards
 //! nothing, each question of a host has one answer, packets are forwarded while zebra is killed and starts again, and flows leave a
-//! link at once that BFD does not hear.
+//! link at once that BFD does not hear. Kernel and container routers have FRR where they forward; a group has one FRR for all its
+//! members. By VRRP a router takes over the addresses of another one.
 
 mod flood;
+mod group;
+mod kernel;
 mod pair;
 mod plain;
+mod vrrp;
 
 use std::collections::BTreeMap;
 use std::fs;

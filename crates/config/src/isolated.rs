@@ -111,7 +111,10 @@ impl Plan {
             // Whether there is a control plane concerns it, and what speaks there does not.
             router.control = router.control.take().map(|_| Control::default());
         }
-        plan.groups.iter_mut().for_each(crate::group::Group::forget_threads);
+        for group in &mut plan.groups {
+            group.forget_threads();
+            group.pattern.control = group.pattern.control.take().map(|_| Control::default());
+        }
         plan
     }
 

@@ -22,7 +22,9 @@ mod link;
 mod news;
 mod round;
 mod seat;
+mod shape;
 mod timer;
+mod voice;
 mod way;
 
 use std::collections::BTreeMap;
@@ -32,9 +34,9 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use attach::{Attachment, HandedOver, NicRequirements};
-use config::{Group, GroupKind, Interconnect, Nic, Plan, Router};
+use config::{Group, Nic, Plan, Router};
 use frame::arp;
 use group::Probes;
 use port::{Frame, Sink};
@@ -46,11 +48,13 @@ use crate::supplies::HostServices;
 use balancers::Balancers;
 pub use counters::{EnsembleCounters, GroupNicCounters, SeatCounters};
 use hosts::{Heard, Spoken};
-use link::Link;
+use link::{Held, Link};
 pub(crate) use news::News;
 use round::Board;
 use seat::{Aside, Member, Seat};
+use shape::{has_serving, is_ours, may_become, shape};
 use timer::Timer;
+use voice::Voice;
 use way::Way;
 
 /// Octets of a frame up to the end of its ARP packet.
@@ -90,6 +94,11 @@ impl Core {
         let mut members = self.members();
         members.retain(|_, member| member.strong_count() > 0);
         members.iter().filter_map(|(number, member)| Some((*number, member.upgrade()?))).collect()
+    }
+
+    /// The control plane at each link, if there is one.
+    fn voices(&self) -> impl Iterator<Item = &Voice> {
+        self.links.iter().filter_map(|link| link.voice.as_ref())
     }
 
     /// What has passed since it began.
@@ -177,7 +186,7 @@ impl Ensemble {
         counts: &CounterRegistry,
     ) -> Result<Arc<Self>> {
         let find = |nic: &Nic| {
-            let held = before.and_then(|before| before.held(&nic.name, &group.wanted(nic)));
+            let held = before.map(|before| before.held(&nic.name, &group.wanted(nic))).unwrap_or_default();
             Link::new((group, nic), held, switches, supplies)
                 .with_context(|| format!("group {}, NIC {}", group.name, nic.name))
         };
@@ -209,9 +218,12 @@ impl Ensemble {
         plan.group(&self.group.name).filter(|group| self.is_of(group))
     }
 
-    /// What one of its NICs is plugged into, if that can go on for a NIC that wants this.
-    fn held(&self, nic: &str, wanted: &NicRequirements) -> Option<Arc<dyn Attachment>> {
-        self.core.links.iter().find(|link| link.nic == nic)?.way.held(wanted)
+    /// What one of its NICs is plugged into, if that can go on for a NIC that wants this, and its shadow.
+    fn held(&self, nic: &str, wanted: &NicRequirements) -> Held {
+        let known = self.core.links.iter().find(|link| link.nic == nic);
+        let held =
+            |link: &Link| Held { at: link.way.held(wanted), shadow: link.voice.as_ref().map(Voice::shadow) };
+        known.map(held).unwrap_or_default()
     }
 
     /// What a NIC of a member is plugged into.
@@ -233,57 +245,6 @@ impl Drop for Ensemble {
     fn drop(&mut self) {
         self.core.balancers.stop();
     }
-}
-
-/// Whether members are plugged into what is ours: back ends at a bridge are plugged into that, each for itself.
-fn is_ours(group: &Group) -> bool {
-    match &group.kind {
-        GroupKind::Parallel => true,
-        GroupKind::Multistage(stages) => stages.interconnect == Interconnect::Switch,
-    }
-}
-
-/// Whether a plan has a member of a group run, with no cable out that is in for the others: by one that is out for all nobody is asked.
-fn has_serving(plan: &Plan, group: &Group, name: &str) -> bool {
-    let is_in = |(nic, of_all): (&Nic, &Nic)| !nic.is_pulled() || of_all.is_pulled();
-    let serves =
-        |router: &Router| !router.is_stopped() && router.nics.iter().zip(&group.pattern.nics).all(is_in);
-    plan.routers.iter().find(|router| router.name == name).is_some_and(serves)
-}
-
-/// What of a group stays as long as its members run.
-fn shape(group: &Group) -> (&str, GroupKind, Vec<Nic>) {
-    let nics = group.pattern.nics.iter().map(|nic| Nic { link: None, ..nic.clone() });
-    let mut kind = group.kind.clone();
-    if let GroupKind::Multistage(stages) = &mut kind {
-        // Some may be cut.
-        stages.balancers = 0;
-    }
-    (&group.name, kind, nics.collect())
-}
-
-/// Refuses what a group cannot become while its members run.
-fn may_become((before, after): (&Group, &Group), plan: &Plan) -> Result<()> {
-    let ((name, kind, nics), (_, other_kind, other_nics)) = (shape(before), shape(after));
-    ensure!(
-        kind == other_kind,
-        "group {name}: its kind stays as long as it runs: start the run anew"
-    );
-    let (most, wanted) = (before.balancers(), after.balancers());
-    ensure!(
-        wanted <= most,
-        "group {name}: it has {most} balancers while the run lasts, too few for {wanted}: start the run anew"
-    );
-    ensure!(
-        nics == other_nics || plan.members(name).all(Router::is_isolated),
-        "group {name}: its NICs stay as long as it runs, as its members are no virtual machines: start the run anew"
-    );
-    let has_ports = kind == GroupKind::Parallel && nics.iter().any(|nic| nic.attach.kind() == "switch");
-    ensure!(
-        before.spread == after.spread || !has_ports,
-        "group {name}: its spread stays as long as it runs, as ports of switches are made with it: start the run anew"
-    );
-    Ok(())
 }
 
 /// A number that nobody can guess: who could would answer for a member.
@@ -392,7 +353,8 @@ impl Ensembles {
         let place = place.context("a NIC that its group does not have")?;
         let ensemble = self.find(&group, (switches, supplies))?;
         let number = u16::try_from(number).context("a member with too high a number")?;
-        let seat = ensemble.seat((&router.name, number), place).context("a NIC that its group does not have")?;
+        let seat =
+            ensemble.seat((&router.name, number), place).context("a NIC that its group does not have")?;
         if self.inner().aside.contains(&router.name) {
             ensemble.core.leave(Aside::Planned, |name| name == router.name);
         }
@@ -425,11 +387,20 @@ impl Ensembles {
 
     /// Has one member leave, or stay.
     pub(crate) fn drain(&self, router: &str, is_on: bool) {
+        self.set_aside((router, Aside::Drained), is_on);
+    }
+
+    /// Has one member wait for its routes, or no longer.
+    pub(crate) fn set_learning(&self, router: &str, is_on: bool) {
+        self.set_aside((router, Aside::Learning), is_on);
+    }
+
+    fn set_aside(&self, (router, why): (&str, Aside), is_on: bool) {
         for ensemble in self.running() {
             if is_on {
-                ensemble.core.leave(Aside::Drained, |name| name == router);
+                ensemble.core.leave(why, |name| name == router);
             } else {
-                ensemble.core.stay(Aside::Drained, |name| name == router);
+                ensemble.core.stay(why, |name| name == router);
             }
         }
     }
@@ -439,6 +410,7 @@ impl Ensembles {
         let of = |ensemble: Arc<Ensemble>| {
             let timer = ensemble.timer.thread();
             let mut threads = vec![(timer.name().to_owned(), timer.tid())];
+            threads.extend(ensemble.core.voices().filter_map(Voice::thread));
             threads.extend(ensemble.core.balancers.threads());
             threads
         };

@@ -145,7 +145,7 @@ fn look_at_shortages(slot: &mut Slot, now: Instant, context: &mut RunContext) {
 /// Has the router's table avoid next hops of groups that are not reached.
 pub(crate) fn look_at_next_hops(slot: &mut Slot, context: &mut RunContext) {
     let Some(Run { router: running, next_hops, .. }) = &mut slot.run else { return };
-    let silent = context.learning.silent(&slot.plan.name);
+    let silent = context.learning.silent(slot.plan.speaker());
     for line in next_hops.look(&slot.plan, &running.router, &silent) {
         context.record_event(&slot.plan.name, Kind::Notice, line);
     }

@@ -80,7 +80,8 @@ pub(crate) fn connect(
     let (control, outside) = match &outlet.shadow {
         None => (None, outside),
         Some(shadow) => {
-            let shadow = shadow.open((plan, nic), queues)?;
+            let cable = queues.clone();
+            let shadow = shadow.open((plan, nic), Arc::new(move || cable.is_unplugged()))?;
             let seen = |sink| plugging.taps.at(Spot::Rx, sink);
             let (sorted, outside) = shadow.sort(sources, outside, seen);
             sources = sorted;
@@ -142,10 +143,12 @@ impl Plugging<'_> {
         outside: Outside,
     ) -> (Option<Pump>, Outside) {
         let Some(sink) = sinks.first() else { return (None, outside) };
-        let (source, lost) = shadow.into_source();
+        let (source, _) = shadow.into_source();
+        let lost = source.lost();
         let to_switch = outside.is_switch();
         let sink = self.taps.at(Spot::Tx { to_switch }, sink.clone());
-        (Some(Pump { source, sink }), outside.counting_also(move |visit| visit("shadow", &*lost)))
+        let pump = Pump { source: Box::new(source), sink };
+        (Some(pump), outside.counting_also(move |visit| visit("shadow", &*lost)))
     }
 
     /// Returns the pumps out of the NIC, for each thread to its sink, cyclically; none if others serve the

@@ -80,6 +80,13 @@ pub enum ToPlane {
         /// Whether it gets none.
         is_on: bool,
     },
+    /// A member of a group does not know the routes of its control plane, and gets no frames; or it knows them now.
+    Learning {
+        /// Its router.
+        router: String,
+        /// Whether it does not know them.
+        is_on: bool,
+    },
     /// What the control plane of a router has found. Answered by [`ToSupervisor::Learned`].
     Learn {
         /// Its router.

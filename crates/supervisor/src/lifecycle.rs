@@ -238,7 +238,9 @@ impl Supervisor {
                     router => self.events.record_from_data_plane(&kind, router.as_deref(), message, now),
                 }
             }
-            ToSupervisor::Learned { router, late, epoch } => self.has_learned(&router, late, epoch, now),
+            ToSupervisor::Learned { router, late, epoch } => {
+                self.has_learned((None, &router), (late, epoch), now);
+            }
             ToSupervisor::Threads { threads } => self.note_threads(None, threads, now),
             ToSupervisor::FindThread { owner } => self.asked_to_find(owner, now),
             ToSupervisor::Plugged { nic } => self.cable_changed(nic, now),

@@ -82,6 +82,11 @@ fn label(router: &Router, nic: &Nic) -> String {
     format!("{}.{}", router.name, nic.name)
 }
 
+/// NICs that have a shadow in a plan, those of groups among them.
+fn shadows(plan: &Plan) -> impl Iterator<Item = String> {
+    plan.shadowed().flat_map(|router| router.nics.iter().map(move |nic| label(router, nic)))
+}
+
 /// Finds a NIC by its label, and returns what it wants of its attachment.
 pub(crate) fn wanted(plan: &Plan, nic: &str) -> Option<NicRequirements> {
     plan.links().find(|wanted| wanted.label() == nic)
@@ -205,6 +210,8 @@ impl Resources {
             if let Some(broker) = self.passage(opened, &label).filter(|_| router.is_isolated()) {
                 given.add(SupplyKind::Door, &label, of_door(broker.back()))?;
             }
+        }
+        for label in shadows(plan) {
             if let Some(shadow) = self.control.shadow(&label).or_else(|| opened.control.shadow(&label)) {
                 given.add(SupplyKind::Shadow, &label, attach::link(shadow.try_clone()?).hand_over())?;
             }

@@ -152,6 +152,7 @@ impl Supervisor {
         match outcome {
             Ok(plane) => {
                 isolated.lifecycle.plane = Some(plane);
+                self.let_learn(name, now);
                 self.send_cpu_sharing(Some(name), now);
             }
             Err(error) => {
@@ -252,11 +253,11 @@ impl Supervisor {
                 let answer = ToPlane::NotSpawned { router, why: refused() };
                 self.say_to(Some(name), &answer, Vec::new(), now);
             }
-            // It has no children, serves no other router's NIC, and has no control plane; `Pong` is handled where the link is read.
-            ToSupervisor::Kill { .. }
-            | ToSupervisor::Plugged { .. }
-            | ToSupervisor::Learned { .. }
-            | ToSupervisor::Pong => {}
+            ToSupervisor::Learned { router, late, epoch } => {
+                self.process_has_learned((name, &router), (late, epoch), now);
+            }
+            // It has no children and serves no other router's NIC; `Pong` is handled where the link is read.
+            ToSupervisor::Kill { .. } | ToSupervisor::Plugged { .. } | ToSupervisor::Pong => {}
         }
         Ok(())
     }
@@ -269,6 +270,9 @@ impl Supervisor {
         }
         let pid = plane.pid();
         isolated.lifecycle.up_since = Some(now);
+        let speaker = router(&self.running.plan, name).map_or(name, Router::speaker).to_owned();
+        self.controls.teach_anew(&speaker);
+        let Some(isolated) = self.isolated.get_mut(name) else { return };
         if std::mem::replace(&mut isolated.lifecycle.was_up, true) {
             self.tell_of(name, Kind::Restarted, format!("in a new process (pid {pid})"), now);
         } else if self.lifecycle.was_up {

@@ -62,7 +62,7 @@ fn keys_of_stages(section: &Section<'_>, group: &Group) {
 /// What members cannot be, or cannot have.
 fn router(section: &Section<'_>, group: &Group) {
     let refuse = |key: &str, what: &str| section.fault(section.line_of(key), key, what);
-    for key in ["guarantee", "limit", "control"].into_iter().filter(|key| section.has(key)) {
+    for key in ["guarantee", "limit"].into_iter().filter(|key| section.has(key)) {
         refuse(key, "a group has none in this version; remove it");
     }
     let neighbours = group.pattern.neighbours.len();

@@ -133,7 +133,7 @@ impl Transaction {
         }
         let replaced = replace_isolated_paths(instance, &plan, std::mem::take(&mut self.isolated_paths));
         instance.context.ensembles.follow(&plan);
-        instance.context.learning.keep(|name| plan.controlled().any(|(router, _)| router.name == name));
+        instance.context.learning.keep(|name| plan.learners(name).next().is_some());
         instance.plan = plan;
         replaced
     }

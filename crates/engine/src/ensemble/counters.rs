@@ -64,15 +64,20 @@ pub(super) struct Counter {
 }
 
 impl HasCounters for Counter {
-    /// `core.group`, and for each NIC `core.wan.group` and what its link counts, such as `core.wan.tap.read`; for each member
-    /// `core_0.wan.group`, and behind a balancer `core_0.wan.balancer`.
+    /// `core.group`, and for each NIC `core.wan.group` and what its link counts, such as `core.wan.tap.read`, with a control plane
+    /// also `core.wan.sorted` and the like; for each member `core_0.wan.group`, and behind a balancer `core_0.wan.balancer`.
     fn each_group(&self, visit: &mut dyn FnMut(&str, &dyn Group)) {
         let name = &self.core.name;
         visit(&format!("{name}.group"), &self.core.counters);
         for link in &self.core.links {
             let nic = format!("{name}.{}", link.nic);
             visit(&format!("{nic}.group"), &link.counters);
-            link.way.each_group(&mut |part, group| visit(&format!("{nic}.{part}"), group));
+            let mut of_nic = |part: &str, group: &dyn Group| visit(&format!("{nic}.{part}"), group);
+            link.way.each_group(&mut of_nic);
+            if let Some(voice) = &link.voice {
+                voice.each_group(&mut of_nic);
+                voice.each_thread_group(visit);
+            }
             if let Way::Balanced(stage) = &link.way {
                 stage.balancer.each_member(&mut |member, group| {
                     visit(&format!("{member}.{}.balancer", link.nic), group);
@@ -89,6 +94,7 @@ impl HasCounters for Counter {
 
     fn each_thread(&self, visit: &mut dyn FnMut(&str, u64)) {
         visit(self.meter.name(), self.meter.read());
+        self.core.voices().for_each(|voice| voice.each_thread(visit));
         self.core.balancers.each_thread(visit);
     }
 }

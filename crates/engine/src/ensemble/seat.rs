@@ -11,7 +11,7 @@ use port::{Frame, Frames, IngressSink, Sink, SinkWrapper, Source, SourceWrapper,
 use ring::BURST;
 
 use super::hosts::Spoken;
-use super::{Core, Ensemble, SeatCounters, Way, deliver};
+use super::{Core, Ensemble, Link, SeatCounters, Way, deliver};
 use crate::io_thread::Pump;
 
 /// Frames from here that wait for a member at most at one of its NICs: answers to what it asked, and probes.
@@ -36,6 +36,8 @@ pub(super) enum Aside {
     Planned = 1,
     /// It is about to be started anew.
     Drained = 2,
+    /// It does not know the routes of its control plane yet.
+    Learning = 4,
 }
 
 /// Whether somebody is there.
@@ -132,8 +134,9 @@ impl Seat {
             Way::Owned(shared) => {
                 let ports = shared.member(member.number).ports(site)?;
                 let out = ports.sinks.first().context("a link that takes nothing")?.clone();
+                let sources = sorted(link, ports.sources, &out)?;
                 let inbound = |source| self.inbound(source, &out);
-                return Ok(Ports { sources: ports.sources.into_iter().map(inbound).collect(), ..ports });
+                return Ok(Ports { sources: sources.into_iter().map(inbound).collect(), ..ports });
             }
             Way::Balanced(stage) => stage,
         };
@@ -141,8 +144,10 @@ impl Seat {
         let ports = stage.ports((&member.name, member.number), site)?;
         if let Some(source) = begun {
             let out = ports.sinks.first().context("a link that takes nothing")?;
-            let pump = Pump { source: self.inbound(source, out), sink: stage.balancer.clone() };
-            core.balancers.add(&core.name, (self.nic, pump), core.links.len())?;
+            for source in sorted(link, vec![source], out)? {
+                let pump = Pump { source: self.inbound(source, out), sink: stage.balancer.clone() };
+                core.balancers.add(&core.name, (self.nic, pump), core.links.len())?;
+            }
         }
         Ok(ports)
     }
@@ -151,6 +156,13 @@ impl Seat {
         let core = self.ensemble.core.clone();
         Box::new(Inbound { source, out: out.clone(), core, nic: self.nic })
     }
+}
+
+/// The sources of a link without the frames for the group's control plane, if it has one; what that says leaves by `out`.
+fn sorted(link: &Link, sources: Vec<Box<dyn Source>>, out: &Arc<dyn Sink>) -> Result<Vec<Box<dyn Source>>> {
+    let Some(voice) = &link.voice else { return Ok(sources) };
+    voice.speak(out)?;
+    Ok(voice.sort(sources))
 }
 
 impl Attachment for Seat {

@@ -237,6 +237,21 @@ fn who_has_two_reasons_to_be_without_frames_waits_until_both_are_over() {
 }
 
 #[test]
+fn a_member_gets_no_frames_until_it_knows_the_routes_of_its_control_plane() {
+    let bench = bench();
+    let first = bench.member(0);
+    // It is set aside before it runs.
+    let core = &bench.ensemble.core;
+    let seats = bench.seats(1);
+    core.leave(Aside::Learning, |name| name == "core_1");
+    let second = bench.member(1);
+    bench.becomes(&["serving, 8 of 8 queues", "leaving, 0 of 8 queues"]);
+    core.stay(Aside::Learning, |name| name == "core_1");
+    bench.becomes(&["serving, 4 of 8 queues", "serving, 4 of 8 queues"]);
+    drop((first, second, seats));
+}
+
+#[test]
 fn a_member_with_a_cable_of_its_own_out_gets_no_frames_and_is_not_blamed() {
     let group = plan(FILE).groups.remove(0);
     let with = |of_all: bool, own: bool| {

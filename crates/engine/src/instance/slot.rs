@@ -120,7 +120,7 @@ fn builder(
         config::Role::Hostile(_) => Role::Hostile,
     };
     let (plan, outlets, backend) = (plan.clone(), outlets.to_vec(), backends.of(plan)?);
-    let learned = plan.control.as_ref().map(|_| learning.of(&plan.name));
+    let learned = plan.control.as_ref().map(|_| learning.of(plan.speaker()));
     Ok(move || {
         let task = GuestTask { role, ..GuestTask::default() };
         let guest = Guest::with_outlets(&plan, task, &outlets, &backend)?;

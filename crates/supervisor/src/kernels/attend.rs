@@ -88,6 +88,7 @@ impl Supervisor {
             }
             Err(error) => {
                 forwarder.seen.threads.clear();
+                forwarder.seen.network = None;
                 forwarder.has_failed = true;
                 forwarder.reason = Some(format!("{error:#}"));
                 (Vec::new(), router.restart == config::Restart::Always)
@@ -103,6 +104,7 @@ impl Supervisor {
         if has_other_threads {
             self.place(now);
         }
+        self.follow_network(&router, now);
         lines.into_iter().for_each(|(kind, line)| self.tell_of(name, kind, line, now));
     }
 

@@ -20,6 +20,7 @@ use sriov::{Claim, FormerSettings};
 
 use super::drop_reasons::{DropReasons, Drops};
 use super::napi::{self, Napi};
+use super::network::Network;
 use super::plan::Spec;
 use super::rate_limit::RateLimit;
 use functions::links;
@@ -66,6 +67,8 @@ pub(crate) struct Seen {
     pub(crate) drops: Drops,
     /// True if somebody has removed the name of its namespace.
     pub(crate) is_nameless: bool,
+    /// Its namespace; another one after a restart.
+    pub(crate) network: Option<Network>,
 }
 
 impl Seen {
@@ -339,9 +342,10 @@ impl KernelBackend for HostBackend {
         let threads = if is_threaded { router.threads()? } else { Vec::new() };
         let threads = napi::of_router(&wanted.name, threads, sched::stat);
         let (duplicates, is_nameless) = (router.duplicates()?, !router.is_named());
+        let network = Some(Network::of(router.namespace())?);
         held.napis.clone_from(&threads);
         let drops = self.drop_reasons.of(name).unwrap_or_default();
-        Ok(Seen { nics, threads, duplicates, drops, is_nameless })
+        Ok(Seen { nics, threads, duplicates, drops, is_nameless, network })
     }
 
     fn count(&mut self, router: &str) -> Result<Counted> {

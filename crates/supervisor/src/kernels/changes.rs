@@ -78,6 +78,7 @@ fn told(router: &Router) -> Properties {
     ] {
         told.values.insert(key.to_owned(), value);
     }
+    told.things.extend(router.control.as_ref().map(|_| "control plane".to_owned()));
     router.nics.iter().for_each(|nic| tell_nic(&mut told, nic));
     tell_routes(&mut told, router);
     told
