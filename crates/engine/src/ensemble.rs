@@ -13,15 +13,18 @@
 //!
 //! Behind a balancer (`kind = "multistage"`) members have buckets of its table in the place of queues, and a thread of the group reads the
 //! link. What is decided is decided by [`group`]; this is what carries it out. It knows nothing of a member's engine, and changes nothing in
-//! it: members forward probes by a route, and ask for neighbours by ARP.
+//! it: members forward probes by a route, and ask for neighbours by ARP, or where they have one table of them by their desks
+//! (`neighbours`).
 
 mod balancers;
 mod counters;
 mod hosts;
 mod link;
+mod neighbours;
 mod news;
 mod round;
 mod seat;
+mod shape;
 mod timer;
 mod way;
 
@@ -32,7 +35,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use attach::{Attachment, HandedOver, NicRequirements};
 use config::{Group, GroupKind, Interconnect, Nic, Plan, Router};
 use frame::arp;
@@ -43,13 +46,16 @@ use switch::Switch;
 
 use crate::counts::{CounterRegistration, CounterRegistry};
 use crate::supplies::HostServices;
+use crate::tables::Tables;
 use balancers::Balancers;
 pub use counters::{EnsembleCounters, GroupNicCounters, SeatCounters};
 use hosts::{Heard, Spoken};
 use link::Link;
+use neighbours::Asked;
 pub(crate) use news::News;
 use round::Board;
 use seat::{Aside, Member, Seat};
+use shape::{may_become, shape};
 use timer::Timer;
 use way::Way;
 
@@ -77,6 +83,9 @@ struct Core {
     members: Mutex<BTreeMap<u16, Weak<Member>>>,
     board: Mutex<Board>,
     balancers: Balancers,
+    /// Its neighbour table, where its members have one in common, and their desks.
+    tables: Tables,
+    asked: Mutex<Asked>,
     counters: EnsembleCounters,
 }
 
@@ -101,10 +110,12 @@ impl Core {
     /// by `out`.
     fn hears_network(&self, nic: usize, frame: &Frame<'_>, out: &dyn Sink) -> bool {
         let (Some(link), Some(packet)) = (self.links.get(nic), packet_of(frame)) else { return false };
-        let heard = link.hosts().hear_network(&packet, self.now());
+        let now = self.now();
+        let heard = link.hosts().hear_network(&packet, now);
         if heard.goes_on {
             return false;
         }
+        self.note_neighbour(nic, &packet, now);
         link.counters.arp_heard.add_shared(1);
         if let Some(answer) = heard.answer {
             link.counters.arp_answered.add_shared(deliver(out, answer));
@@ -147,6 +158,7 @@ impl Core {
         self.spread_by(group.spread);
         *self.parked.lock().unwrap_or_else(PoisonError::into_inner) = group.parked_members();
         self.pull(group, |_| true);
+        self.set_neighbours(group);
     }
 
     /// Pulls cables out and plugs them in as its group has them, as far as they are meant.
@@ -191,8 +203,12 @@ impl Ensemble {
             parked: Mutex::new(group.parked_members()),
             members: Mutex::default(),
             balancers: Balancers::new(group, supplies.confinement),
+            tables: supplies.tables.clone(),
+            asked: Mutex::default(),
             counters: EnsembleCounters::default(),
         });
+        core.set_neighbours(group);
+        core.doubt_neighbours(|_| true);
         let timer = Timer::start(&core, supplies.confinement)?;
         let registration = counts.add(counters::Counter { core: core.clone(), meter: timer.meter() });
         Ok(Arc::new(Self { core, group: group.clone(), timer, _counting: registration }))
@@ -249,41 +265,6 @@ fn has_serving(plan: &Plan, group: &Group, name: &str) -> bool {
     let serves =
         |router: &Router| !router.is_stopped() && router.nics.iter().zip(&group.pattern.nics).all(is_in);
     plan.routers.iter().find(|router| router.name == name).is_some_and(serves)
-}
-
-/// What of a group stays as long as its members run.
-fn shape(group: &Group) -> (&str, GroupKind, Vec<Nic>) {
-    let nics = group.pattern.nics.iter().map(|nic| Nic { link: None, ..nic.clone() });
-    let mut kind = group.kind.clone();
-    if let GroupKind::Multistage(stages) = &mut kind {
-        // Some may be cut.
-        stages.balancers = 0;
-    }
-    (&group.name, kind, nics.collect())
-}
-
-/// Refuses what a group cannot become while its members run.
-fn may_become((before, after): (&Group, &Group), plan: &Plan) -> Result<()> {
-    let ((name, kind, nics), (_, other_kind, other_nics)) = (shape(before), shape(after));
-    ensure!(
-        kind == other_kind,
-        "group {name}: its kind stays as long as it runs: start the run anew"
-    );
-    let (most, wanted) = (before.balancers(), after.balancers());
-    ensure!(
-        wanted <= most,
-        "group {name}: it has {most} balancers while the run lasts, too few for {wanted}: start the run anew"
-    );
-    ensure!(
-        nics == other_nics || plan.members(name).all(Router::is_isolated),
-        "group {name}: its NICs stay as long as it runs, as its members are no virtual machines: start the run anew"
-    );
-    let has_ports = kind == GroupKind::Parallel && nics.iter().any(|nic| nic.attach.kind() == "switch");
-    ensure!(
-        before.spread == after.spread || !has_ports,
-        "group {name}: its spread stays as long as it runs, as ports of switches are made with it: start the run anew"
-    );
-    Ok(())
 }
 
 /// A number that nobody can guess: who could would answer for a member.
@@ -392,7 +373,8 @@ impl Ensembles {
         let place = place.context("a NIC that its group does not have")?;
         let ensemble = self.find(&group, (switches, supplies))?;
         let number = u16::try_from(number).context("a member with too high a number")?;
-        let seat = ensemble.seat((&router.name, number), place).context("a NIC that its group does not have")?;
+        let seat =
+            ensemble.seat((&router.name, number), place).context("a NIC that its group does not have")?;
         if self.inner().aside.contains(&router.name) {
             ensemble.core.leave(Aside::Planned, |name| name == router.name);
         }
@@ -472,8 +454,10 @@ impl Ensembles {
     pub(crate) fn cable_changed(&self, label: &str) -> Vec<String> {
         let mut labels = Vec::new();
         for ensemble in self.running() {
-            for link in ensemble.core.links.iter().filter(|link| link.way.label() == label) {
+            let links = ensemble.core.links.iter().enumerate();
+            for (nic, link) in links.filter(|(_, link)| link.way.label() == label) {
                 link.hosts().forget();
+                ensemble.core.doubt_neighbours(|other| other == nic);
                 labels.extend(
                     ensemble.core.live().values().map(|member| format!("{}.{}", member.name, link.nic)),
                 );

@@ -78,6 +78,7 @@ impl Instance {
             confinement: supplies.confinement,
             board: TapBoard::default(),
             learning: supplies.learning.clone(),
+            tables: supplies.tables.clone(),
             ensembles: Ensembles::new(counts.clone()),
             counts,
             rules: Rules::default(),
@@ -87,6 +88,7 @@ impl Instance {
             plugged: Vec::new(),
         };
         context.backends.add_images(std::mem::take(&mut supplies.images));
+        context.tables.adopt(std::mem::take(&mut supplies.groups))?;
         let plan = settled(plan, None, &mut context.backends);
         let taps = taps(&plan, &[], &mut supplies)?;
         let switches: Vec<_> = plan.switches.iter().map(make_switch).collect();
@@ -339,7 +341,7 @@ impl Instance {
         if let (Some(slot), true) = (slots.next(), lesson.down.is_some()) {
             look_at_next_hops(slot, &mut self.context);
         }
-        (late, self.router(router).map_or(0, |running| running.router.table().routes().epoch()))
+        (late, self.router(router).map_or(0, |running| running.router.table().epoch()))
     }
 
     /// Gives a member of a group no new frames from now on, or watches it again as one that starts.

@@ -113,7 +113,7 @@ pub struct Ageing {
 
 impl Ageing {
     /// Makes another round follow the present one at once: entries that it has passed may have become due.
-    pub(crate) fn hurry(&mut self) {
+    pub fn hurry(&mut self) {
         self.again |= self.bucket > 0;
     }
 }

@@ -152,9 +152,9 @@ impl Board {
     fn park(&mut self, parked: &Range<u32>, members: &Members, now: Duration) -> Vec<Probe> {
         let is_to_sleep = |number: Number| parked.contains(&u32::from(number.0));
         let states: Vec<(Number, State)> = self.roster.iter().collect();
-        let serving = states.iter().filter(|(number, state)| {
-            u32::from(number.0) < parked.start && *state == State::Serving
-        });
+        let serving = states
+            .iter()
+            .filter(|(number, state)| u32::from(number.0) < parked.start && *state == State::Serving);
         let mut lacking = (parked.start as usize).saturating_sub(serving.count());
         let mut probes = Vec::new();
         for (number, state) in states {
@@ -213,7 +213,10 @@ impl Core {
         self.counters.links_moved.add(self.balancers.look());
         self.deal(&mut board);
         self.send(&mut board, &members, &probes, now);
-        board.judge.due()
+        let due = board.judge.due();
+        drop(board);
+        let look = self.attend_neighbours(&members, now);
+        due.into_iter().chain(look).min()
     }
 
     /// Parks members and wakes them, as the load asks for: their first probes.
