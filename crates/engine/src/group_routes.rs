@@ -24,6 +24,8 @@ type Delta = BTreeMap<Prefix, Option<NextHop>>;
 /// The routes of a group, and their writer.
 pub struct GroupRoutes {
     table: RouteTable,
+    /// The table as its readers see it.
+    view: RouteTable,
     /// What is in the table.
     known: Mutex<BTreeMap<Prefix, NextHop>>,
     count: AtomicUsize,
@@ -38,7 +40,8 @@ impl GroupRoutes {
         let wanted = wanted(member)?;
         let long = wanted.keys().filter(|(_, len)| *len > 24).count();
         let table = RouteTable::new(2 * long + SPARE_GROUPS)?;
-        let group = Self { table, known: Mutex::default(), count: AtomicUsize::new(0) };
+        let view = RouteTable::view(table.memory().clone())?;
+        let group = Self { table, view, known: Mutex::default(), count: AtomicUsize::new(0) };
         let all = wanted.into_iter().map(|(prefix, hop)| (prefix, Some(hop))).collect();
         group.change(&all)?;
         Ok(group)
@@ -51,6 +54,11 @@ impl GroupRoutes {
     /// Returns the memory that members map; nobody else can map it to write.
     pub fn memory(&self) -> &Arc<SharedMemory> {
         self.table.memory()
+    }
+
+    /// Returns the epoch of the table, without waiting for a change.
+    pub fn epoch(&self) -> u32 {
+        self.view.epoch()
     }
 
     /// Returns the number of routes, without waiting for a change.

@@ -16,7 +16,7 @@ use config::{Deliver, Engine, Router, VhostThreads};
 use nic_port::NicQueues;
 use sandbox::{Class, Confinement};
 use threads::Thread;
-use vmm::{GroupMemory, Machine, MachineConfig, Process, RouteTable, Spawn, Stopped};
+use vmm::{GroupMemory, Machine, MachineConfig, MemberDesk, Process, RouteTable, Spawn, Stopped};
 
 use crate::routes;
 use crate::tables::MemberTables;
@@ -366,6 +366,8 @@ impl Guest {
             // The devices hold references that keep the machine alive, and the machine holds the bus: break
             // the cycle.
             self.machine().bus().clear();
+            let desk = self.machine().group().and_then(|group| MemberDesk::new(group.desk.clone()).ok());
+            desk.into_iter().for_each(|desk| desk.leave());
         }
     }
 }
