@@ -185,9 +185,21 @@ impl Ensemble {
     /// there `before` it is plugged into nothing else.
     fn start(
         group: &Group,
-        (switches, supplies, before): (&[Arc<Switch>], &mut HostServices, Option<&Self>),
+        found: (&[Arc<Switch>], &mut HostServices, Option<&Self>),
         counts: &CounterRegistry,
     ) -> Result<Arc<Self>> {
+        let confinement = found.1.confinement;
+        let core = Self::core(group, found)?;
+        let timer = Timer::start(&core, confinement)?;
+        let registration = counts.add(counters::Counter { core: core.clone(), meter: timer.meter() });
+        Ok(Arc::new(Self { core, group: group.clone(), timer, _counting: registration }))
+    }
+
+    /// What there is of a group before anybody looks after it.
+    fn core(
+        group: &Group,
+        (switches, supplies, before): (&[Arc<Switch>], &mut HostServices, Option<&Self>),
+    ) -> Result<Arc<Core>> {
         let find = |nic: &Nic| {
             let held = before.and_then(|before| before.held(&nic.name, &group.wanted(nic)));
             Link::new((group, nic), held, switches, supplies)
@@ -209,9 +221,7 @@ impl Ensemble {
         });
         core.set_neighbours(group);
         core.doubt_neighbours(|_| true);
-        let timer = Timer::start(&core, supplies.confinement)?;
-        let registration = counts.add(counters::Counter { core: core.clone(), meter: timer.meter() });
-        Ok(Arc::new(Self { core, group: group.clone(), timer, _counting: registration }))
+        Ok(core)
     }
 
     /// Whether it can be this group: members come and go, the settings that [`Core::follow`] knows change, and all else stays for its

@@ -105,6 +105,11 @@ impl GroupRoutes {
         Ok(back)
     }
 
+    /// Returns how many numbers and entries are out of use but may still be read.
+    pub fn retired(&self) -> usize {
+        self.table.routes().retired()
+    }
+
     /// Reclaims what was removed and none of these readers can have any more, unless the table is being changed: this never
     /// waits.
     pub fn reclaim(&self, readers: impl IntoIterator<Item = u32> + Clone) {

@@ -75,14 +75,16 @@ impl Tables {
         Ok(Self { shape, routes, neighbours, to_read, epochs: Mutex::default() })
     }
 
-    /// Reclaims routes that none of these readers can have, by their words. A word that has been old for too long is not believed:
-    /// who reads so misroutes its own packets, and makes nobody wait.
-    fn reclaim(&self, words: &[u32]) {
+    /// Reclaims routes that no reader at these desks can have. A word that has been old for too long is not believed: who reads so
+    /// misroutes its own packets, and makes nobody wait.
+    fn reclaim(&self, desks: &[&Arc<MemberDesk>]) {
         let mut epochs = self.epochs.lock().unwrap_or_else(PoisonError::into_inner);
         epochs.push_back(self.routes.epoch());
         let due = if epochs.len() > PATIENCE { epochs.pop_front() } else { None };
-        let is_believed = |word: &u32| due.is_none_or(|due| due.wrapping_sub(*word).cast_signed() <= 0);
-        self.routes.reclaim(words.iter().copied().filter(is_believed));
+        let is_believed = move |word: &u32| due.is_none_or(|due| due.wrapping_sub(*word).cast_signed() <= 0);
+        // The words are read where they are needed, after the removals: see `fib`.
+        let words = desks.iter().flat_map(|desk| desk.epochs());
+        self.routes.reclaim(words.filter(is_believed));
     }
 }
 
@@ -193,10 +195,9 @@ impl GroupTables {
     /// Reclaims routes that were removed and no member can have any more; never waits. `is_gone` says which members have no process.
     pub(crate) fn reclaim(&self, is_gone: impl Fn(&str) -> bool) {
         for (group, tables) in &self.open.groups {
-            let desks =
-                self.open.desks.iter().filter(|(name, _)| config::is_meant(name, group) && !is_gone(name));
-            let words: Vec<u32> = desks.flat_map(|(_, desk)| desk.epochs()).collect();
-            tables.reclaim(&words);
+            let is_its = |name: &str| config::is_meant(name, group) && !is_gone(name);
+            let desks = self.open.desks.iter().filter(|(name, _)| is_its(name)).map(|(_, desk)| desk);
+            tables.reclaim(&desks.collect::<Vec<_>>());
         }
     }
 

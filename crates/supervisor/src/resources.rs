@@ -216,7 +216,7 @@ impl Resources {
             }
         }
         self.tables.hand_to_plane(&opened.tables, plan, &mut given)?;
-        Ok((given.supplies, given.descriptors))
+        Ok(given.into_parts())
     }
 
     /// Descriptors for the process of an isolated router, from the resources held and those just opened.
@@ -238,7 +238,7 @@ impl Resources {
             }
         }
         self.tables.hand_to_member(&opened.tables, router, &mut given)?;
-        Ok((given.supplies, given.descriptors))
+        Ok(given.into_parts())
     }
 
     fn passage<'a>(&'a self, opened: &'a Self, nic: &str) -> Option<&'a SocketBroker> {
@@ -456,6 +456,11 @@ pub(super) struct Handover {
 }
 
 impl Handover {
+    /// Returns what each descriptor is, and the descriptors.
+    pub(super) fn into_parts(self) -> (Vec<Supply>, Vec<OwnedFd>) {
+        (self.supplies, self.descriptors)
+    }
+
     /// Adds duplicates of these descriptors.
     pub(super) fn add(
         &mut self,

@@ -100,6 +100,12 @@ impl Member {
         out.as_ref()?.upgrade()
     }
 
+    /// Has this be its way to the link of one of its NICs, as if it were served there.
+    #[cfg(test)]
+    pub(super) fn leads_to(&self, nic: usize, out: &Arc<dyn Sink>) {
+        *self.places[nic].out.lock().expect("nobody panicked") = Some(Arc::downgrade(out));
+    }
+
     /// What is counted at each of its NICs.
     pub(super) fn counters(&self) -> impl Iterator<Item = &SeatCounters> {
         self.places.iter().map(|place| &place.counters)

@@ -99,7 +99,7 @@ fn a_table_grows_within_its_room_and_refuses_what_is_beyond_it_as_a_whole() {
 #[test]
 fn what_was_removed_is_used_again_when_the_last_member_has_gone_on() {
     let group = Arc::new(GroupRoutes::new(&member(&[(0x0001_0000, 25, 7)])).expect("a table"));
-    let retired = || group.table.routes().retired();
+    let retired = || group.retired();
     let old = group.table.epoch();
     group.change_to(&member(&[])).expect("room").expect("a change").keep();
     assert!(retired() > 0);
