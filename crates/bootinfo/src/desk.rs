@@ -61,9 +61,14 @@ impl Desk {
         self.epochs.iter().for_each(|line| line.0.store(0, Release));
     }
 
+    /// The ring of a vCPU; `None`: there is no such vCPU.
+    pub fn ring(&self, vcpu: usize) -> Option<&Questions> {
+        self.questions.get(vcpu)
+    }
+
     /// Asks for a neighbour on behalf of a vCPU, which is the only one that does.
     pub fn ask(&self, vcpu: usize, question: Question) {
-        if let Some(ring) = self.questions.get(vcpu) {
+        if let Some(ring) = self.ring(vcpu) {
             questions::ask(ring, question.word());
         }
     }
