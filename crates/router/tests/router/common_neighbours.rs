@@ -1,6 +1,6 @@
 //! Members of a group: their neighbour table is written by another party, which they ask for what is not there.
 
-use frame::{Mac, ethernet};
+use frame::{Mac, ethernet, icmp};
 use router::neighbours::{Header, REACHABLE, shared_buckets, shared_len};
 use router::{Bucket, Ip, Neighbour, Neighbours};
 
@@ -90,9 +90,13 @@ fn what_a_member_hears_changes_nothing() {
 
 #[test]
 fn who_gets_no_answer_gives_up_and_says_so() {
-    let ([mut one, _], _) = members();
+    let ([mut one, _], writer) = members();
+    writer.learn(Neighbour { nic: 0, ip: Ip::v4(ip(10, 0, 0, 2)), mac: peer_mac(0) }, true, 0);
     one.push(0, packet());
-    (0..4).for_each(|_| one.wait(1000));
+    (0..2).for_each(|_| one.wait(1000));
+    one.none_sent();
+    one.wait(1000);
+    assert_eq!(read_icmp(&one.one_sent(0)).1.code, icmp::unreachable::HOST);
     assert_eq!((one.world.asked.len(), one.counter("drop_no_neighbour")), (3, 1));
     one.balance();
 }
