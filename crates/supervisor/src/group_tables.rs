@@ -7,11 +7,13 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::fs::File;
+use std::net::Ipv4Addr;
 use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result};
 use bootinfo::Desk;
+use config::forwarding::RouteType;
 use config::{Address, Group, Plan, Router};
 use engine::{GroupRoutes, RouteEdit};
 use link::SupplyKind;
@@ -30,7 +32,7 @@ const PATIENCE: usize = 30;
 pub(crate) struct GroupTables {
     open: OpenTables,
     /// Changes of routes that are made already.
-    edits: Vec<(String, RouteEdit)>,
+    edits: Vec<RouteEdit>,
 }
 
 /// Tables that are open, by group, and desks, by router.
@@ -101,7 +103,7 @@ impl GroupTables {
             match held.groups.get(&group.name).filter(|known| known.shape == Shape::of(group)) {
                 Some(known) => {
                     let edit = known.routes.change_to(member).with_context(name)?;
-                    opened.edits.extend(edit.map(|edit| (group.name.clone(), edit)));
+                    opened.edits.extend(edit);
                 }
                 None => {
                     let tables = Tables::new(group, member).with_context(name)?;
@@ -128,7 +130,7 @@ impl GroupTables {
 
     /// Keeps what was opened and changed for a plan; returns what that no longer needs.
     pub(crate) fn adopt(&mut self, opened: Self, plan: &Plan) -> Self {
-        opened.edits.into_iter().for_each(|(_, edit)| edit.keep());
+        opened.edits.into_iter().for_each(RouteEdit::keep);
         let before = self.open.clone();
         self.open.groups.extend(opened.open.groups);
         self.open.desks.extend(opened.open.desks);
@@ -214,16 +216,37 @@ impl GroupTables {
             value("tables.octets_saved", octets * members.saturating_sub(1)),
         ]
     }
+}
 
-    /// What was changed of routes for a plan, in words.
-    pub(crate) fn changes(&self) -> Vec<api::Change> {
-        let told = |(group, edit): &(String, RouteEdit)| {
-            let (changed, removed) = edit.counts();
-            let what = format!("group {group}: {changed} routes added or turned, {removed} removed");
-            api::Change { hitless: true, what, why: None }
-        };
-        self.edits.iter().map(told).collect()
+/// What a plan changes of the routes of groups whose tables stay, in words.
+pub(crate) fn changes(from: &Plan, to: &Plan) -> Vec<api::Change> {
+    let told = |(group, _): (&Group, Vec<&Router>)| {
+        let old = from
+            .group(&group.name)
+            .filter(|old| old.shares_tables() && Shape::of(old) == Shape::of(group))?;
+        let (changed, removed) = differing(&old.pattern, &group.pattern)?;
+        let what = format!("group {}: {changed} routes added or turned, {removed} removed", group.name);
+        Some(api::Change { hitless: true, what, why: None })
+    };
+    to.sharing().filter_map(told).collect()
+}
+
+/// How many routes of a group are new or different, and how many gone; `None`: none.
+fn differing(old: &Router, new: &Router) -> Option<(usize, usize)> {
+    if (&old.routes, &old.forwarding.refused) == (&new.routes, &new.forwarding.refused) {
+        return None;
     }
+    let (old, new) = (by_destination(old), by_destination(new));
+    let changed = new.iter().filter(|(to, way)| old.get(*to) != Some(*way)).count();
+    let removed = old.keys().filter(|to| !new.contains_key(*to)).count();
+    (changed + removed > 0).then_some((changed, removed))
+}
+
+/// The ways of a router's routes: gateway and NIC, or the type of one by which nothing is forwarded.
+fn by_destination(router: &Router) -> BTreeMap<String, (Option<Ipv4Addr>, Option<usize>, Option<RouteType>)> {
+    let ways = router.routes.iter().map(|route| (route.to.to_string(), (route.via, Some(route.nic), None)));
+    let refused = router.forwarding.refused.iter();
+    ways.chain(refused.map(|route| (route.to.to_string(), (None, None, Some(route.kind))))).collect()
 }
 
 fn file_of(memory: &SharedMemory) -> Result<&File> {

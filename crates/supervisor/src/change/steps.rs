@@ -15,7 +15,7 @@ use crate::lifecycle::Attached;
 use crate::plane::Plane;
 use crate::request_router::Requester;
 use crate::router_process::RouterProcess;
-use crate::{Supervisor, control_plane, kernels, schedule};
+use crate::{Supervisor, control_plane, group_tables, kernels, schedule};
 
 /// Reason given for a change during which the data plane died.
 const DIED: &str = "the data plane died of it; it is started again with what ran before";
@@ -246,7 +246,7 @@ impl Supervisor {
         let (from, to) = (&self.running.plan, &change.next.plan);
         change.changes.extend(schedule::changes(from, to));
         change.changes.extend(process_changes(from, to));
-        change.changes.extend(change.next.opened.tables.changes());
+        change.changes.extend(group_tables::changes(from, to));
         change.changes.extend(kernels::changes(from, to));
         change.changes.extend(control_plane::changes(from, to));
         self.commit(*change, now);
