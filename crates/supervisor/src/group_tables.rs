@@ -131,14 +131,22 @@ impl GroupTables {
     /// Keeps what was opened and changed for a plan; returns what that no longer needs.
     pub(crate) fn adopt(&mut self, opened: Self, plan: &Plan) -> Self {
         opened.edits.into_iter().for_each(RouteEdit::keep);
-        let before = self.open.clone();
-        self.open.groups.extend(opened.open.groups);
+        let mut gone = OpenTables::default();
+        for (name, tables) in opened.open.groups {
+            let old = self.open.groups.insert(name.clone(), tables);
+            gone.groups.extend(old.map(|old| (name, old)));
+        }
         self.open.desks.extend(opened.open.desks);
+        let is_group = |name: &str| plan.sharing().any(|(group, _)| group.name == name);
         let is_member =
             |name: &str| plan.sharing().any(|(_, members)| members.iter().any(|member| member.name == name));
-        self.open.groups.retain(|name, _| plan.sharing().any(|(group, _)| group.name == *name));
-        self.open.desks.retain(|name, _| is_member(name));
-        Self { open: before, edits: Vec::new() }
+        let groups = std::mem::take(&mut self.open.groups).into_iter();
+        let (kept, left): (BTreeMap<_, _>, BTreeMap<_, _>) = groups.partition(|(name, _)| is_group(name));
+        self.open.groups = kept;
+        gone.groups.extend(left);
+        let desks = std::mem::take(&mut self.open.desks).into_iter();
+        (self.open.desks, gone.desks) = desks.partition(|(name, _)| is_member(name));
+        Self { open: gone, edits: Vec::new() }
     }
 
     /// Hands the data plane what it needs of all groups of a plan.

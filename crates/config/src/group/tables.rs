@@ -1,6 +1,6 @@
 //! Which groups have one route table and one neighbour table for all of their members.
 
-use super::Group;
+use super::{Group, GroupKind, Interconnect};
 use crate::forwarding::Destination;
 use crate::plan::{Plan, Router};
 
@@ -12,7 +12,17 @@ impl Group {
         let has_six = !forwarding.routes6.is_empty() || !forwarding.neighbours6.is_empty();
         let refuses_six = forwarding.refused.iter().any(|route| matches!(route.to, Destination::V6(_)));
         let is_plain = forwarding.spread.is_empty() && forwarding.interfaces.is_empty();
-        is_plain && !has_six && !refuses_six && self.pattern.tables() == 1 && !self.pattern.is_in_kernel()
+        // Nobody hears ARP for all of them where each is in a bridge by itself.
+        let is_heard = match &self.kind {
+            GroupKind::Parallel => true,
+            GroupKind::Multistage(stages) => stages.interconnect == Interconnect::Switch,
+        };
+        is_heard
+            && is_plain
+            && !has_six
+            && !refuses_six
+            && self.pattern.tables() == 1
+            && !self.pattern.is_in_kernel()
     }
 }
 
@@ -20,7 +30,7 @@ impl Plan {
     /// The groups whose members have one route table and one neighbour table, each with its members, of which there is one at least.
     pub fn sharing(&self) -> impl Iterator<Item = (&Group, Vec<&Router>)> {
         let groups = self.groups.iter().filter(|group| group.shares_tables());
-        let groups = groups.map(|group| (group, self.members(&group.name).collect::<Vec<_>>()));
+        let groups = groups.map(move |group| (group, self.members(&group.name).collect::<Vec<_>>()));
         groups.filter(|(_, members)| !members.is_empty())
     }
 
