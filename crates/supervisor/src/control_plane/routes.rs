@@ -182,11 +182,7 @@ impl Routes {
             if self.session.rib_mut().judge(index, via, is_alive) {
                 (self.is_changed, self.telling.silent) = (true, true);
             }
-            if is_alive {
-                self.silent.remove(&(index, via))
-            } else {
-                self.silent.insert((index, via))
-            };
+            if is_alive { self.silent.remove(&(index, via)) } else { self.silent.insert((index, via)) };
         }
     }
 
