@@ -11,6 +11,7 @@ mod links;
 mod members;
 mod probed;
 mod read;
+mod tables;
 mod verify;
 
 use attach::NicRequirements;

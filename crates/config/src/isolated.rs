@@ -84,6 +84,9 @@ impl Plan {
     pub fn of_isolated(&self, name: &str) -> Option<Self> {
         let mut router =
             self.routers.iter().find(|router| router.name == name && router.is_isolated())?.clone();
+        if self.reads_tables(&router) {
+            router.forget_routes();
+        }
         router.isolate = false;
         for nic in &mut router.nics {
             nic.attach = Attach::handed(&format!("{name}.{}", nic.name));
@@ -115,6 +118,7 @@ impl Plan {
             group.forget_threads();
             group.pattern.control = group.pattern.control.take().map(|_| Control::default());
         }
+        plan.forget_common_routes();
         plan
     }
 

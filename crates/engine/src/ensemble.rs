@@ -13,12 +13,14 @@
 //!
 //! Behind a balancer (`kind = "multistage"`) members have buckets of its table in the place of queues, and a thread of the group reads the
 //! link. What is decided is decided by [`group`]; this is what carries it out. It knows nothing of a member's engine, and changes nothing in
-//! it: members forward probes by a route, and ask for neighbours by ARP.
+//! it: members forward probes by a route, and ask for neighbours by ARP, or where they have one table of them by their desks
+//! (`neighbours`).
 
 mod balancers;
 mod counters;
 mod hosts;
 mod link;
+mod neighbours;
 mod news;
 mod round;
 mod seat;
@@ -45,10 +47,12 @@ use switch::Switch;
 
 use crate::counts::{CounterRegistration, CounterRegistry};
 use crate::supplies::HostServices;
+use crate::tables::Tables;
 use balancers::Balancers;
 pub use counters::{EnsembleCounters, GroupNicCounters, SeatCounters};
 use hosts::{Heard, Spoken};
 use link::{Held, Link};
+use neighbours::Asked;
 pub(crate) use news::News;
 use round::Board;
 use seat::{Aside, Member, Seat};
@@ -81,6 +85,9 @@ struct Core {
     members: Mutex<BTreeMap<u16, Weak<Member>>>,
     board: Mutex<Board>,
     balancers: Balancers,
+    /// Its neighbour table, where its members have one in common, and their desks.
+    tables: Tables,
+    asked: Mutex<Asked>,
     counters: EnsembleCounters,
 }
 
@@ -110,10 +117,12 @@ impl Core {
     /// by `out`.
     fn hears_network(&self, nic: usize, frame: &Frame<'_>, out: &dyn Sink) -> bool {
         let (Some(link), Some(packet)) = (self.links.get(nic), packet_of(frame)) else { return false };
-        let heard = link.hosts().hear_network(&packet, self.now());
+        let now = self.now();
+        let heard = link.hosts().hear_network(&packet, now);
         if heard.goes_on {
             return false;
         }
+        self.note_neighbour(nic, &packet, now);
         link.counters.arp_heard.add_shared(1);
         if let Some(answer) = heard.answer {
             link.counters.arp_answered.add_shared(deliver(out, answer));
@@ -156,6 +165,7 @@ impl Core {
         self.spread_by(group.spread);
         *self.parked.lock().unwrap_or_else(PoisonError::into_inner) = group.parked_members();
         self.pull(group, |_| true);
+        self.set_neighbours(group);
     }
 
     /// Pulls cables out and plugs them in as its group has them, as far as they are meant.
@@ -182,9 +192,21 @@ impl Ensemble {
     /// there `before` it is plugged into nothing else.
     fn start(
         group: &Group,
-        (switches, supplies, before): (&[Arc<Switch>], &mut HostServices, Option<&Self>),
+        found: (&[Arc<Switch>], &mut HostServices, Option<&Self>),
         counts: &CounterRegistry,
     ) -> Result<Arc<Self>> {
+        let confinement = found.1.confinement;
+        let core = Self::core(group, found)?;
+        let timer = Timer::start(&core, confinement)?;
+        let registration = counts.add(counters::Counter { core: core.clone(), meter: timer.meter() });
+        Ok(Arc::new(Self { core, group: group.clone(), timer, _counting: registration }))
+    }
+
+    /// What there is of a group before anybody looks after it.
+    fn core(
+        group: &Group,
+        (switches, supplies, before): (&[Arc<Switch>], &mut HostServices, Option<&Self>),
+    ) -> Result<Arc<Core>> {
         let find = |nic: &Nic| {
             let held = before.map(|before| before.held(&nic.name, &group.wanted(nic))).unwrap_or_default();
             Link::new((group, nic), held, switches, supplies)
@@ -200,11 +222,13 @@ impl Ensemble {
             parked: Mutex::new(group.parked_members()),
             members: Mutex::default(),
             balancers: Balancers::new(group, supplies.confinement),
+            tables: supplies.tables.clone(),
+            asked: Mutex::default(),
             counters: EnsembleCounters::default(),
         });
-        let timer = Timer::start(&core, supplies.confinement)?;
-        let registration = counts.add(counters::Counter { core: core.clone(), meter: timer.meter() });
-        Ok(Arc::new(Self { core, group: group.clone(), timer, _counting: registration }))
+        core.set_neighbours(group);
+        core.doubt_neighbours(|_| true);
+        Ok(core)
     }
 
     /// Whether it can be this group: members come and go, the settings that [`Core::follow`] knows change, and all else stays for its
@@ -444,8 +468,10 @@ impl Ensembles {
     pub(crate) fn cable_changed(&self, label: &str) -> Vec<String> {
         let mut labels = Vec::new();
         for ensemble in self.running() {
-            for link in ensemble.core.links.iter().filter(|link| link.way.label() == label) {
+            let links = ensemble.core.links.iter().enumerate();
+            for (nic, link) in links.filter(|(_, link)| link.way.label() == label) {
                 link.hosts().forget();
+                ensemble.core.doubt_neighbours(|other| other == nic);
                 labels.extend(
                     ensemble.core.live().values().map(|member| format!("{}.{}", member.name, link.nic)),
                 );

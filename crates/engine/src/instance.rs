@@ -78,6 +78,7 @@ impl Instance {
             confinement: supplies.confinement,
             board: TapBoard::default(),
             learning: supplies.learning.clone(),
+            tables: supplies.tables.clone(),
             ensembles: Ensembles::new(counts.clone()),
             counts,
             rules: Rules::default(),
@@ -87,6 +88,7 @@ impl Instance {
             plugged: Vec::new(),
         };
         context.backends.add_images(std::mem::take(&mut supplies.images));
+        context.tables.adopt(std::mem::take(&mut supplies.groups))?;
         let plan = settled(plan, None, &mut context.backends);
         let taps = taps(&plan, &[], &mut supplies)?;
         let switches: Vec<_> = plan.switches.iter().map(make_switch).collect();
@@ -342,7 +344,7 @@ impl Instance {
             }
         }
         let learners = self.plan.learners(speaker).filter_map(|router| self.router(&router.name));
-        (late, learners.map(|running| running.router.table().routes().epoch()).max().unwrap_or(0))
+        (late, learners.map(|running| running.router.table().epoch()).max().unwrap_or(0))
     }
 
     /// Numbers of the members that own the queues (behind a balancer: buckets) of a NIC of a group, in their order; empty: there is

@@ -192,7 +192,7 @@ fn sample(running: &RunningRouter) -> Sample {
     });
     // Read the epoch last: a vCPU must not be charged for an epoch that was published after its own word was
     // read.
-    Sample { fault: running.fault(), vcpus, nics: nics.collect(), epoch: guest.table().routes().epoch() }
+    Sample { fault: running.fault(), vcpus, nics: nics.collect(), epoch: guest.table().epoch() }
 }
 
 /// Reclaims removed routes that no vCPU can read any more. A router that does not run reads nothing.

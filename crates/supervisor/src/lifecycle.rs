@@ -61,7 +61,7 @@ impl Supervisor {
     pub(super) fn orders_of_what_runs(&self, whom: Option<&str>) -> Result<(PlanWithSupplies, Vec<OwnedFd>)> {
         let plan = &self.running.plan;
         match whom {
-            Some(name) => self.isolated_orders(plan, name),
+            Some(name) => self.isolated_orders((&Resources::default(), plan), name),
             None => Ok(self.orders(plan.of_data_plane(), self.attached(&Resources::default(), plan)?)),
         }
     }

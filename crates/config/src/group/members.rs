@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{BEFORE_NUMBER, Group, GroupKind, Interconnect, MOST_BALANCERS, MOST_MEMBERS, probed};
 use crate::cpus::CpuSet;
 use crate::mac::Mac;
-use crate::plan::{Attach, Nic, Plan, Router, Switch};
+use crate::plan::{Attach, Neighbour, Nic, Plan, Router, Switch};
 use crate::source_lines::SourceLines;
 use crate::values::BadValue;
 use crate::verify::verify;
@@ -27,6 +27,11 @@ impl Group {
     /// Its members, as the pattern has them.
     fn routers(&self) -> impl Iterator<Item = Router> + '_ {
         (0..self.members).map(|number| self.router(number))
+    }
+
+    /// The static neighbours of each of its members.
+    pub fn neighbours(&self) -> Vec<Neighbour> {
+        self.router(0).neighbours
     }
 
     fn router(&self, number: u32) -> Router {

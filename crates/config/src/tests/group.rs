@@ -574,3 +574,34 @@ fn a_group_has_as_many_nics_as_can_be_probed() {
     let told = errors(&format!("{PARALLEL}{}", (0..7).map(nic).collect::<String>()));
     assert!(told.contains("NICs are too many for a group, which has at most 8"), "{told}");
 }
+
+#[test]
+fn members_have_one_table_of_routes_unless_one_has_several_gateways() {
+    let route = "[[group.route]]\nto = '10.0.0.0/8'\nvia = '192.0.2.9'\n[[group.route]]\nto = '11.0.0.0/8'\ntype = 'blackhole'\n";
+    let mut plan = good(&(PARALLEL.to_owned() + route));
+    assert_eq!(plan.choose_engines(&HostFacts::default()), None);
+    let sharing: Vec<_> =
+        plan.sharing().map(|(group, members)| (group.name.as_str(), members.len())).collect();
+    assert_eq!(sharing, [("core", 2)]);
+    assert!(
+        plan.routers.iter().all(|router| !router.routes.is_empty() && !router.forwarding.refused.is_empty())
+    );
+    let plane = plan.of_data_plane();
+    let own = plan.of_isolated("core_1").expect("there is one");
+    for router in
+        plane.routers.iter().chain(&own.routers).chain(plane.groups.iter().map(|group| &group.pattern))
+    {
+        assert!(
+            router.routes.is_empty() && router.forwarding.refused.is_empty(),
+            "the supervisor keeps them"
+        );
+    }
+    assert_eq!(plane.of_data_plane(), plane, "the same when it is told again");
+    assert_eq!(own.routers[0].neighbours, plan.groups[0].neighbours(), "neighbours for probes among them");
+    let several = "[[group.route]]\nto = '10.0.0.0/8'\nvia = ['192.0.2.8', '192.0.2.9']\n";
+    let mut plan = good(&(PARALLEL.to_owned() + several));
+    assert_eq!(plan.choose_engines(&HostFacts::default()), None);
+    assert_eq!(plan.sharing().count(), 0);
+    assert_eq!(plan.of_data_plane().routers[0].routes, plan.routers[0].routes);
+    assert_eq!(plan.of_isolated("core_1").expect("there is one").routers[0].routes, plan.routers[1].routes);
+}

@@ -133,6 +133,11 @@ impl Transaction {
         }
         let replaced = replace_isolated_paths(instance, &plan, std::mem::take(&mut self.isolated_paths));
         instance.context.ensembles.follow(&plan);
+        let is_member = |name: &str| plan.routers.iter().any(|router| router.name == name);
+        instance
+            .context
+            .tables
+            .keep(|group| plan.routers.iter().any(|router| config::is_meant(&router.name, group)), is_member);
         instance.context.learning.keep(|name| plan.learners(name).next().is_some());
         instance.plan = plan;
         replaced

@@ -23,6 +23,12 @@ counters! {
         parked,
         /// Times that a parked member woke, because the load asked for it or another one did not serve.
         woken,
+        /// Neighbours that members asked for, where they have one table of them.
+        questions,
+        /// Questions that were overwritten before they were heard: a member asked too often.
+        questions_lost,
+        /// Questions for what no station can have, or at a NIC that there is none of.
+        questions_refused,
         /// Links that went from one balancer to another one, because the first was cut or came again.
         links_moved,
         /// Queues of links and buckets of balancers that changed hands.
@@ -41,8 +47,10 @@ counters! {
         arp_heard,
         /// ARP requests of the network that were answered.
         arp_answered,
-        /// ARP requests of members that went on to the network.
+        /// ARP requests that went to the network, of members or in their place.
         arp_asked,
+        /// ARP requests in the place of members that were lost: no member had a way out, or the link no room.
+        drop_asked,
         /// ARP frames of members that stayed here, answered or not.
         arp_kept,
         /// Frames that were put into members: answers to what they asked, and probes.

@@ -213,7 +213,10 @@ impl Core {
         self.counters.links_moved.add(self.balancers.look());
         self.deal(&mut board);
         self.send(&mut board, &members, &probes, now);
-        board.judge.due()
+        let due = board.judge.due();
+        drop(board);
+        let look = self.attend_neighbours(&members, now);
+        due.into_iter().chain(look).min()
     }
 
     /// Parks members and wakes them, as the load asks for: their first probes.

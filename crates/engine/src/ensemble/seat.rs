@@ -1,7 +1,7 @@
 //! The place of a member: what stands between its NICs and the links of its group.
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use anyhow::{Context, Result, bail};
 use attach::{Attachment, HandedOver, Ports, ServiceContext};
@@ -48,6 +48,8 @@ pub(super) type IsThere = dyn Fn() -> bool + Send + Sync;
 struct Place {
     /// Takes frames that are put into the NIC; none until it is served.
     inlet: Mutex<Option<Arc<IngressSink>>>,
+    /// Takes frames to the link as long as the member is served; what is sent in its place is not of the member.
+    out: Mutex<Option<Weak<dyn Sink>>>,
     counters: SeatCounters,
     /// One more than the number of the last probe that came back which had entered here; 0: none has.
     back: AtomicU64,
@@ -92,6 +94,18 @@ impl Member {
     pub(super) fn deliver(&self, nic: usize, octets: Spoken) -> Option<u64> {
         let inlet = self.places.get(nic)?.inlet.lock().unwrap_or_else(PoisonError::into_inner).clone();
         Some(deliver(&*inlet?, octets))
+    }
+
+    /// A way to the link of one of its NICs, if it is served there.
+    pub(super) fn out(&self, nic: usize) -> Option<Arc<dyn Sink>> {
+        let out = self.places.get(nic)?.out.lock().unwrap_or_else(PoisonError::into_inner);
+        out.as_ref()?.upgrade()
+    }
+
+    /// Has this be its way to the link of one of its NICs, as if it were served there.
+    #[cfg(test)]
+    pub(super) fn leads_to(&self, nic: usize, out: &Arc<dyn Sink>) {
+        *self.places[nic].out.lock().expect("nobody panicked") = Some(Arc::downgrade(out));
     }
 
     /// What is counted at each of its NICs.
@@ -170,11 +184,13 @@ impl Attachment for Seat {
         let mut ports = self.ways(site)?;
         let (inlet, told) = ingress(INLET).context("cannot make an ingress queue")?;
         ports.sources.push(Box::new(told));
+        let out = ports.sinks.first().map(Arc::downgrade);
         let ear = Ear { core: self.ensemble.core.clone(), member: self.member.clone(), nic: self.nic };
         let outbound = |sink| Arc::new(Outbound { sink, ear: ear.clone() }) as Arc<dyn Sink>;
         ports.sinks = ports.sinks.into_iter().map(outbound).collect();
         if let Some(place) = self.member.places.get(self.nic) {
             *place.inlet.lock().unwrap_or_else(PoisonError::into_inner) = Some(inlet);
+            *place.out.lock().unwrap_or_else(PoisonError::into_inner) = out;
         }
         Ok(ports)
     }

@@ -2,6 +2,7 @@
 
 mod application;
 mod arp;
+mod common_neighbours;
 mod corners;
 mod forwarding;
 mod fragments;
