@@ -213,8 +213,9 @@ fn describe_kernel(router: &Router, kernel: &ForwardingSettings) -> String {
     };
     let arp = if kernel.proxy_arp { ", proxy ARP" } else { "" };
     let threads = if router.is_threaded() { ", threaded NAPI" } else { "" };
+    let drops = if kernel.drop_reasons { ", drops counted by reason" } else { "" };
     let limit = router.limit.map_or_else(String::new, |limit| format!(", lets in at most {limit}"));
-    format!("{place} in which the host's kernel {forwards}{filter}{arp}{threads}{limit}")
+    format!("{place} in which the host's kernel {forwards}{filter}{arp}{threads}{drops}{limit}")
 }
 
 /// Placement and scheduling of its threads.

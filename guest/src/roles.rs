@@ -1,6 +1,6 @@
 //! Duties of a firmware, created from the boot information.
 
-use core::sync::atomic::Ordering::{Release, SeqCst};
+use core::sync::atomic::Ordering::SeqCst;
 use core::sync::atomic::fence;
 
 use arrayvec::ArrayVec;
@@ -45,7 +45,7 @@ impl<R: Routes> Epoch<R> {
 
     fn come_online(&mut self, firmware: &Firmware) {
         self.told = self.routes.epoch();
-        firmware.shared().fib_epoch.0.store(self.told, Release);
+        firmware.tell_epoch(self.told);
         // The host reads the word after it has removed entries that it wants to reuse: either it sees the word, or
         // we see the removal.
         fence(SeqCst);
@@ -56,14 +56,14 @@ impl<R: Routes> Epoch<R> {
     pub(crate) fn tell(&mut self, firmware: &Firmware, epoch: u32) {
         if epoch != self.told {
             self.told = epoch;
-            firmware.shared().fib_epoch.0.store(epoch, Release);
+            firmware.tell_epoch(epoch);
         }
     }
 
     /// Announces to the host that this vCPU looks nothing up.
     pub(crate) fn end(&mut self, firmware: &Firmware) {
         self.told = fib::OFFLINE;
-        firmware.shared().fib_epoch.0.store(fib::OFFLINE, Release);
+        firmware.tell_epoch(fib::OFFLINE);
     }
 }
 

@@ -61,3 +61,5 @@ mod t46_jumbo;
 mod t47_many_nics;
 mod t48_next_hops;
 mod t49_vrf;
+mod t50_full_table;
+mod t51_shared_tables;

@@ -82,6 +82,7 @@ const KVM: Want = Want::Of(Need::Kvm);
 const TESTPMD: Want = Want::Of(Need::Program("dpdk-testpmd"));
 const CPU: Want = Want::Groups("cpu");
 const FRR: Want = Want::Of(Need::Program("vtysh"));
+const GOBGPD: Want = Want::Of(Need::Program("gobgpd"));
 /// 802.1Q in the kernel.
 const VLANS: Want = Want::Vlans;
 const CPUSET: Want = Want::Groups("cpuset");
@@ -127,6 +128,7 @@ mod each {
         ospf_triangle: [=> "ospf-triangle.toml"], [FRR];
         bgp: [=> "bgp.toml"], [FRR];
         bfd: [=> "bfd.toml"], [FRR];
+        vrrp_pair: [=> "vrrp-pair.toml"], [FRR];
         isolated: [=> "isolated.toml"], [KVM];
         parallel: [=> "parallel.toml"], [];
         multistage: [=> "multistage.toml"], [];
@@ -148,6 +150,14 @@ mod each {
         pcap: [=> "pcap.toml"], [Want::Of(Need::Program("tcpdump"))];
         replay: ["pcap.toml", => "replay.toml"], [Want::Of(Need::Program("tcpdump"))];
         limit: [=> "limit.toml"], [];
+    }
+}
+
+mod all {
+    use super::*;
+
+    tested! {
+        bgp_full_table: [=> "bgp-full-table.toml"], [FRR, GOBGPD];
     }
 }
 
@@ -178,7 +188,7 @@ fn files() -> BTreeSet<String> {
 
 #[test]
 fn each_has_a_test_and_a_line_in_the_index() {
-    let tested = [each::FILES, alone::FILES].concat().into_iter().map(str::to_owned);
+    let tested = [each::FILES, all::FILES, alone::FILES].concat().into_iter().map(str::to_owned);
     assert_eq!(tested.collect::<BTreeSet<_>>(), files());
     let index = script::text("README.md");
     for file in files() {

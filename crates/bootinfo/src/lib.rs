@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod buffers;
+mod desk;
 mod failed;
 pub mod map;
 pub mod process;
@@ -19,6 +20,7 @@ use ledger::{
     ApplicationTally, BalancerTally, RouterCounters, RouterNic, SinkTally, StationTally, WorkCounters,
 };
 
+pub use desk::{Desk, Hearers, Question};
 pub use failed::{FailedHops, MOST_FAILED, NumberedHop};
 pub use role::{Misdeed, Role};
 pub use six::{Address6, AdvertiseInfo, AdvertisedPrefix, MAX_DNS, MAX_PREFIXES};
@@ -38,7 +40,7 @@ pub const MAX_NEIGHBOURS: usize = 256;
 /// Number of neighbours that a router knows at most, unless its file says otherwise.
 pub const DEFAULT_NEIGHBOURS: u32 = 4096;
 /// First word of a valid [`BootInfo`]; changes with its layout.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"ringrd08");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"ringrd09");
 
 /// Value of `eax` when the firmware executes `hlt` to sleep, by which the halt stub tells this from a real
 /// general protection fault. `rdi` holds the address of the mailbox, `esi` the value last seen in it.
@@ -296,7 +298,10 @@ pub struct BootInfo {
     pub ram: u64,
     /// Octets of the route tables at [`map::FIB`], of equal size; 0: none.
     pub fib: u64,
-    /// Number of these tables, for IPv4 and IPv6 together, at most [`MAX_TABLES`].
+    /// Octets of the neighbour table of its group at [`map::NEIGHBOURS`], which the host writes; 0: it has its own. Then
+    /// there is a [`Desk`] at [`map::DESK`].
+    pub group_neighbours: u64,
+    /// Number of route tables, for IPv4 and IPv6 together, at most [`MAX_TABLES`].
     pub tables: u32,
     /// Empty passes of the main loop before a vCPU arms its interrupts and halts; `u32::MAX`: never.
     pub spin: u32,
@@ -332,6 +337,7 @@ impl BootInfo {
             tsc_khz: 0,
             ram: 0,
             fib: 0,
+            group_neighbours: 0,
             tables: 1,
             spin: u32::MAX,
             ring_size: 1024,

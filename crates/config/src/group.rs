@@ -13,6 +13,7 @@ mod machines;
 mod members;
 mod probed;
 mod read;
+mod tables;
 mod verify;
 
 use attach::NicRequirements;
@@ -232,7 +233,8 @@ impl Group {
             },
             false => self.pattern.wanted(nic),
         };
-        NicRequirements { queues, in_turn, mtu: nic.mtu, ..wanted }
+        // Who reads the queues of a group's link sorts out all frames there.
+        NicRequirements { queues, in_turn, mtu: nic.mtu, has_control: false, ..wanted }
     }
 
     /// How many balancers it has: none where members own the queues of links.

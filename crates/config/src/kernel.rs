@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use crate::forwarding::{ReversePath, is_spread};
 use crate::group::Balancer;
+use crate::keys::{self, Change, Entry};
 use crate::napi;
 use crate::plan::{Container, Engine, ForwardingSettings, Nic, Router, RpFilter};
 use crate::read::valued;
@@ -13,7 +14,7 @@ use crate::setting::Key;
 use crate::six::is_six;
 
 /// Keys of kernel routers that other routers do not have.
-pub(crate) const KEYS: [&str; 4] = ["forwarding", "rp_filter", "proxy_arp", "threaded"];
+pub(crate) const KEYS: [&str; 5] = ["forwarding", "rp_filter", "proxy_arp", "threaded", "drop_reasons"];
 /// Keys of container routers.
 const OF_CONTAINERS: [&str; 2] = ["rootfs", "init"];
 /// Default of `init` in a container with its own root.
@@ -47,6 +48,14 @@ const OF_NICS: [&str; 13] = [
     "ra",
     "vrf",
 ];
+/// Counters of drops by reason, among the keys of a router.
+pub(crate) const DROP_REASONS: Entry<Router> = Entry::new(
+    "drop_reasons",
+    ("true, false", "false"),
+    "count the packets that the kernel drops by its reason, NAME.NIC.kernel.drop_REASON",
+    Change::Free(Key::DropReasons),
+    |router| keys::kernel(router, |kernel| kernel.drop_reasons.to_string()),
+);
 /// Interface names that are reserved in each namespace: `lo`, and entries of `/proc/sys/net/ipv4/conf`.
 const TAKEN: [&str; 3] = ["lo", "all", "default"];
 
@@ -83,6 +92,7 @@ pub(crate) fn read(section: &Section<'_>, engine: Option<Engine>) -> Option<Forw
         rp_filter: section.word("rp_filter", &RP_FILTERS),
         proxy_arp: section.flag("proxy_arp", default.proxy_arp),
         threaded: section.has("threaded").then(|| section.flag("threaded", false)),
+        drop_reasons: section.flag("drop_reasons", default.drop_reasons),
     })
 }
 

@@ -93,7 +93,7 @@ fn linux(router: &Router, value: fn(&Linux) -> Option<String>) -> Option<Value> 
     router.linux.as_ref().and_then(value).map(Value::Text)
 }
 
-fn kernel(router: &Router, value: fn(&ForwardingSettings) -> String) -> Option<Value> {
+pub(crate) fn kernel(router: &Router, value: fn(&ForwardingSettings) -> String) -> Option<Value> {
     router.kernel.as_ref().map(value).map(Value::Text)
 }
 
@@ -237,6 +237,7 @@ pub const ROUTER: &[Entry<Router>] = &[
         Change::Free(Key::Threaded),
         |router| router.kernel.as_ref().and_then(|_| text(router.is_threaded())),
     ),
+    crate::kernel::DROP_REASONS,
     Entry::new(
         "rootfs",
         ("a folder", "the host's programs"),

@@ -71,6 +71,15 @@ pub struct LearnedGateway {
     pub ip: IpAddr,
 }
 
+/// An Ethernet address that is the router's for a while, beside that of its NIC: that of a virtual router of which it is the master.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct LearnedMac {
+    /// Number of the NIC.
+    pub nic: u8,
+    /// Address.
+    pub mac: [u8; 6],
+}
+
 /// News from the control plane of a router.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lesson {
@@ -92,6 +101,9 @@ pub struct Lesson {
     /// All addresses of the control plane, if they have changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub addresses: Option<Vec<IpAddr>>,
+    /// All Ethernet addresses of virtual routers that are the router's now, if they have changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub macs: Option<Vec<LearnedMac>>,
 }
 
 #[cfg(test)]
@@ -110,6 +122,7 @@ mod tests {
             ],
             routes: vec![LearnedRoute { to, len: 8, fate: Some(LearnedFate::Group(7)) }],
             down: Some(vec![LearnedGateway { link: 1, ip: [192, 0, 2, 2].into() }]),
+            macs: Some(vec![LearnedMac { nic: 1, mac: [0, 0, 0x5e, 0, 1, 5] }]),
             ..Lesson::default()
         };
         let text = serde_json::to_string(&lesson).expect("text");

@@ -100,6 +100,8 @@ impl Instance {
     pub fn apply(&mut self, plan: &Plan, supplies: impl Into<HostServices>) -> Result<Vec<Change>> {
         let mut supplies = supplies.into();
         supplies.learning = self.context.learning.clone();
+        supplies.tables = self.context.tables.clone();
+        supplies.tables.adopt(std::mem::take(&mut supplies.groups)).context("nothing was changed")?;
         self.context.backends.add(supplies.kvm.take(), supplies.spawner.take());
         self.context.backends.add_images(std::mem::take(&mut supplies.images));
         let plan = settled(plan, Some(&self.plan), &mut self.context.backends);

@@ -12,10 +12,12 @@
 //! ```
 //!
 //! Behind a balancer (`kind = "multistage"`) members have buckets of its table in the place of queues, and a thread of the group reads the
-//! link; or, with `balancer = "vm"`, a virtual machine does ([`front`]), which is judged like members are ([`machines`]). What is decided is decided by [`group`]; this is what carries it out. It knows nothing of a member's engine, and changes nothing in
-//! it: members forward probes by a route, and ask for neighbours by ARP.
+//! link; or, with `balancer = "vm"`, a virtual machine does ([`front`]), which is judged like members are ([`machines`]). What is decided is
+//! decided by [`group`]; this is what carries it out. It knows nothing of a member's engine, and changes nothing in it: members forward
+//! probes by a route, and ask for neighbours by ARP, or where they have one table of them by their desks (`neighbours`).
 
 mod balancers;
+mod behind;
 mod counters;
 mod ensembles;
 mod front;
@@ -23,10 +25,12 @@ mod hosts;
 mod link;
 mod machine_seat;
 mod machines;
+mod neighbours;
 mod news;
 mod path;
 mod round;
 mod seat;
+mod shape;
 mod timer;
 mod voice;
 mod way;
@@ -38,9 +42,9 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use attach::{Attachment, NicRequirements};
-use config::{Group, GroupKind, Nic, Plan, Router};
+use config::{Group, Nic, Plan};
 use frame::arp;
 use group::Probes;
 use port::{Frame, Sink};
@@ -49,19 +53,23 @@ use switch::Switch;
 
 use crate::counts::{CounterRegistration, CounterRegistry};
 use crate::supplies::HostServices;
+use crate::tables::Tables;
 use balancers::Balancers;
 pub use counters::{EnsembleCounters, GroupNicCounters, SeatCounters};
 pub(crate) use ensembles::Ensembles;
 use hosts::{Heard, Spoken};
-use link::Link;
+use link::{Held, Link};
 use machine_seat::MachineSeat;
 use machines::Machines;
+use neighbours::Asked;
 pub(crate) use news::News;
 use round::Board;
 #[cfg(test)]
 use seat::Aside;
 use seat::{Member, Seat};
+use shape::{has_serving, may_become, shape};
 use timer::Timer;
+use voice::Voice;
 use way::Way;
 
 /// Octets of a frame up to the end of its ARP packet.
@@ -92,6 +100,9 @@ struct Core {
     balancers: Balancers,
     /// Balancers that are virtual machines; none: they are not.
     machines: Option<Machines>,
+    /// Its neighbour table, where its members have one in common, and their desks.
+    tables: Tables,
+    asked: Mutex<Asked>,
     counters: EnsembleCounters,
 }
 
@@ -107,6 +118,11 @@ impl Core {
         members.iter().filter_map(|(number, member)| Some((*number, member.upgrade()?))).collect()
     }
 
+    /// The control plane at each link, if there is one.
+    fn voices(&self) -> impl Iterator<Item = &Voice> {
+        self.links.iter().filter_map(|link| link.voice.as_ref())
+    }
+
     /// What has passed since it began.
     fn now(&self) -> Duration {
         self.began.elapsed()
@@ -116,10 +132,12 @@ impl Core {
     /// by `out`.
     fn hears_network(&self, nic: usize, frame: &Frame<'_>, out: &dyn Sink) -> bool {
         let (Some(link), Some(packet)) = (self.links.get(nic), packet_of(frame)) else { return false };
-        let heard = link.hosts().hear_network(&packet, self.now());
+        let now = self.now();
+        let heard = link.hosts().hear_network(&packet, now);
         if heard.goes_on {
             return false;
         }
+        self.note_neighbour(nic, &packet, now);
         link.counters.arp_heard.add_shared(1);
         if let Some(mut answer) = heard.answer {
             link.counters.arp_answered.add_shared(deliver(out, &mut answer));
@@ -156,7 +174,7 @@ impl Core {
     fn put_into(&self, member: &Member, nic: usize, mut octets: Spoken) {
         let front = self.front(nic);
         if front.is_some() {
-            voice::address(&mut octets, member.station(nic));
+            behind::address(&mut octets, member.station(nic));
         }
         let taken = member.deliver(nic, &mut octets);
         self.count_told(nic, taken.or_else(|| front?.send_inside(&mut octets)));
@@ -177,6 +195,7 @@ impl Core {
         self.spread_by(group.spread);
         *self.parked.lock().unwrap_or_else(PoisonError::into_inner) = group.parked_members();
         self.pull(group, |_| true);
+        self.set_neighbours(group);
     }
 
     /// Adds a member that is not there.
@@ -246,11 +265,23 @@ impl Ensemble {
     /// there `before` it is plugged into nothing else.
     fn start(
         group: &Group,
-        (switches, supplies, before): (&[Arc<Switch>], &mut HostServices, Option<&Self>),
+        found: (&[Arc<Switch>], &mut HostServices, Option<&Self>),
         counts: &CounterRegistry,
     ) -> Result<Arc<Self>> {
+        let confinement = found.1.confinement;
+        let core = Self::core(group, found)?;
+        let timer = Timer::start(&core, confinement)?;
+        let registration = counts.add(counters::Counter { core: core.clone(), meter: timer.meter() });
+        Ok(Arc::new(Self { core, group: group.clone(), timer, _counting: registration }))
+    }
+
+    /// What there is of a group before anybody looks after it.
+    fn core(
+        group: &Group,
+        (switches, supplies, before): (&[Arc<Switch>], &mut HostServices, Option<&Self>),
+    ) -> Result<Arc<Core>> {
         let find = |nic: &Nic| {
-            let held = before.and_then(|before| before.held(&nic.name, &group.wanted(nic)));
+            let held = before.map(|before| before.held(&nic.name, &group.wanted(nic))).unwrap_or_default();
             Link::new((group, nic), held, switches, supplies)
                 .with_context(|| format!("group {}, NIC {}", group.name, nic.name))
         };
@@ -266,12 +297,14 @@ impl Ensemble {
             enrolled: Mutex::default(),
             balancers: Balancers::new(group, supplies.confinement),
             machines: Machines::new(group),
+            tables: supplies.tables.clone(),
+            asked: Mutex::default(),
             counters: EnsembleCounters::default(),
         });
         core.enrol(group);
-        let timer = Timer::start(&core, supplies.confinement)?;
-        let registration = counts.add(counters::Counter { core: core.clone(), meter: timer.meter() });
-        Ok(Arc::new(Self { core, group: group.clone(), timer, _counting: registration }))
+        core.set_neighbours(group);
+        core.doubt_neighbours(|_| true);
+        Ok(core)
     }
 
     /// Whether it can be this group: members come and go, the settings that [`Core::follow`] knows change, and all else stays for its
@@ -285,9 +318,12 @@ impl Ensemble {
         plan.group(&self.group.name).filter(|group| self.is_of(group))
     }
 
-    /// What one of its NICs is plugged into, if that can go on for a NIC that wants this.
-    fn held(&self, nic: &str, wanted: &NicRequirements) -> Option<Arc<dyn Attachment>> {
-        self.core.links.iter().find(|link| link.nic == nic)?.way.held(wanted)
+    /// What one of its NICs is plugged into, if that can go on for a NIC that wants this, and its shadow.
+    fn held(&self, nic: &str, wanted: &NicRequirements) -> Held {
+        let known = self.core.links.iter().find(|link| link.nic == nic);
+        let held =
+            |link: &Link| Held { at: link.way.held(wanted), shadow: link.voice.as_ref().map(Voice::shadow) };
+        known.map(held).unwrap_or_default()
     }
 
     /// What a NIC of a member is plugged into; `at`: it has that for itself.
@@ -321,50 +357,9 @@ impl Ensemble {
 impl Drop for Ensemble {
     fn drop(&mut self) {
         self.core.balancers.stop();
+        // What stands before balancers that are virtual machines hears for all members, and so keeps them.
+        self.core.fronts().for_each(|(_, front)| front.close());
     }
-}
-
-/// Whether a plan has a member of a group run, with no cable out that is in for the others: by one that is out for all nobody is asked.
-fn has_serving(plan: &Plan, group: &Group, name: &str) -> bool {
-    let is_in = |(nic, of_all): (&Nic, &Nic)| !nic.is_pulled() || of_all.is_pulled();
-    // A balancer that is a virtual machine has two NICs for each of the group.
-    let of_all = || group.pattern.nics.iter().cycle();
-    let serves = |router: &Router| !router.is_stopped() && router.nics.iter().zip(of_all()).all(is_in);
-    // Of some the plan of a data plane does not know: their probes tell whether they forward.
-    let is_behind = || group.is_elsewhere(name);
-    plan.routers.iter().find(|router| router.name == name).map_or_else(is_behind, serves)
-}
-
-/// What of a group stays as long as its members run.
-fn shape(group: &Group) -> (&str, GroupKind, Vec<Nic>) {
-    let nics = group.pattern.nics.iter().map(|nic| Nic { link: None, ..nic.clone() });
-    let mut kind = group.kind.clone();
-    if let GroupKind::Multistage(stages) = &mut kind {
-        // Some may be cut, and others' threads may be elsewhere.
-        (stages.balancers, stages.pin) = Default::default();
-    }
-    (&group.name, kind, nics.collect())
-}
-
-/// Refuses what a group cannot become while its members run.
-fn may_become((before, after): (&Group, &Group), plan: &Plan) -> Result<()> {
-    let ((name, kind, nics), (_, other_kind, other_nics)) = (shape(before), shape(after));
-    ensure!(kind == other_kind, "group {name}: its kind stays as long as it runs: start the run anew");
-    let (most, wanted) = (before.balancers(), after.balancers());
-    ensure!(
-        wanted <= most || after.has_machines(),
-        "group {name}: it has {most} balancers while the run lasts, too few for {wanted}: start the run anew"
-    );
-    ensure!(
-        nics == other_nics || plan.members(name).all(Router::is_isolated),
-        "group {name}: its NICs stay as long as it runs, as its members are no virtual machines: start the run anew"
-    );
-    let has_ports = kind == GroupKind::Parallel && nics.iter().any(|nic| nic.attach.kind() == "switch");
-    ensure!(
-        before.spread == after.spread || !has_ports,
-        "group {name}: its spread stays as long as it runs, as ports of switches are made with it: start the run anew"
-    );
-    Ok(())
 }
 
 /// A number that nobody can guess: who could would answer for a member.

@@ -78,6 +78,7 @@ impl Instance {
             confinement: supplies.confinement,
             board: TapBoard::default(),
             learning: supplies.learning.clone(),
+            tables: supplies.tables.clone(),
             ensembles: Ensembles::new(counts.clone()),
             counts,
             rules: Rules::default(),
@@ -87,6 +88,7 @@ impl Instance {
             plugged: Vec::new(),
         };
         context.backends.add_images(std::mem::take(&mut supplies.images));
+        context.tables.adopt(std::mem::take(&mut supplies.groups))?;
         let plan = settled(plan, None, &mut context.backends);
         let taps = taps(&plan, &[], &mut supplies)?;
         let switches: Vec<_> = plan.switches.iter().map(make_switch).collect();
@@ -333,20 +335,34 @@ impl Instance {
         }
     }
 
-    /// Teaches a router what its control plane has found, whether it runs or not. Returns how many networks are not in its
-    /// route table as they should be, because that is full, and the epoch of the table; 0: it does not run.
-    pub fn learn(&mut self, router: &str, lesson: &Lesson) -> (usize, u32) {
-        let late = self.context.learning.of(router).take(lesson);
-        let mut slots = self.slots.iter_mut().filter(|slot| slot.plan.name == router);
-        if let (Some(slot), true) = (slots.next(), lesson.down.is_some()) {
-            look_at_next_hops(slot, &mut self.context);
+    /// Teaches a router, or the members of a group, what their control plane has found, whether they run or not. Returns how many
+    /// networks are not in their route tables as they should be, because these are full, and the newest epoch of a table; 0: none
+    /// of them runs here.
+    pub fn learn(&mut self, speaker: &str, lesson: &Lesson) -> (usize, u32) {
+        let late = self.context.learning.of(speaker).take(lesson);
+        if lesson.down.is_some() {
+            for slot in self.slots.iter_mut().filter(|slot| slot.plan.speaker() == speaker) {
+                look_at_next_hops(slot, &mut self.context);
+            }
         }
-        (late, self.router(router).map_or(0, |running| running.router.table().routes().epoch()))
+        let learners = self.plan.learners(speaker).filter_map(|router| self.router(&router.name));
+        (late, learners.map(|running| running.router.table().epoch()).max().unwrap_or(0))
+    }
+
+    /// Numbers of the members that own the queues (behind a balancer: buckets) of a NIC of a group, in their order; empty: there is
+    /// no such NIC.
+    pub fn owners(&self, group: &str, nic: usize) -> Vec<Option<u16>> {
+        self.context.ensembles.owners(group, nic)
     }
 
     /// Gives a member of a group no new frames from now on, or watches it again as one that starts.
     pub fn drain(&self, router: &str, is_on: bool) {
         self.context.ensembles.drain(router, is_on);
+    }
+
+    /// Gives a member of a group no frames while it does not know the routes of its control plane.
+    pub fn set_learning(&self, router: &str, is_on: bool) {
+        self.context.ensembles.set_learning(router, is_on);
     }
 
     /// Updates the clock with the current machines and switches, and the counters with the current switches.

@@ -74,6 +74,14 @@ pub enum Fault {
         /// Name of the interface.
         interface: String,
     },
+    /// Only a pair has another end, at which frames can wait.
+    #[error(
+        "`{interface}` cannot have a queue at its other end: it is no end of a veth pair that ringroad creates"
+    )]
+    Queue {
+        /// Name of the interface.
+        interface: String,
+    },
     /// An interface of the host cannot be moved into a namespace that has no name: the cleaner could not find and return it
     /// after a crash.
     #[error(
@@ -121,6 +129,9 @@ fn check_interface(interface: &Interface) -> Result<(), Fault> {
     }
     if interface.threaded && matches!(interface.origin, Origin::Macvlan { .. }) {
         return Err(Fault::Threaded { interface: name() });
+    }
+    if interface.queue.is_some() && !matches!(interface.origin, Origin::Veth { .. }) {
+        return Err(Fault::Queue { interface: name() });
     }
     match interface.mtu.filter(|mtu| six::takes_part(interface) && *mtu < LEAST_6) {
         Some(mtu) => Err(Fault::Mtu { interface: name(), mtu }),

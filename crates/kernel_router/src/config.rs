@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::net::IpAddr;
 
-use netlink::{Mac, Prefix};
+use netlink::{Mac, Prefix, Queue};
 
 use crate::{Mode, TypedRoute, six};
 
@@ -51,6 +51,9 @@ pub struct Interface {
     /// Threaded NAPI: kernel threads of its own do its receive work. A veth uses NAPI only if GRO is on at this end and TSO off
     /// at the other one; both are set accordingly.
     pub threaded: bool,
+    /// Queueing discipline at the other end of a pair: where frames wait that this end has no room for. The kernel removes it if
+    /// somebody moves that end into another namespace.
+    pub queue: Option<Queue>,
 }
 
 /// Type of an interface, and where it comes from.
@@ -177,6 +180,7 @@ impl Interface {
             up: true,
             addresses: Vec::new(),
             threaded: false,
+            queue: None,
         }
     }
 

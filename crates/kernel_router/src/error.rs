@@ -149,6 +149,9 @@ fn sentence(step: &Step, errno: Errno) -> Option<String> {
         Step::Set { to: Setting::Threaded(_), .. } if errno == Errno::NOENT => {
             Some("this kernel does not support it: it needs Linux 5.12 and ethtool netlink".to_owned())
         }
+        Step::Set { to: Setting::Queue(Some(queue)), .. } if errno == Errno::NOENT => {
+            Some(format!("this kernel has no queueing discipline {}: choose another", queue.kind.name()))
+        }
         Step::Set { .. } if errno == Errno::NODEV => Some("the interface is gone".to_owned()),
         _ => None,
     }

@@ -49,6 +49,7 @@ pub use error::Error;
 pub use leftover::{Leftover, MovedInterface};
 pub use napi::NapiThread;
 pub use netlink::MacvtapMode as Mode;
+pub use netlink::{Queue, QueueKind};
 pub use observed::{ObservedInterface, ObservedState};
 pub use plan::{Obstacle, steps};
 pub use router::{Health, Journal, Router, Surroundings};

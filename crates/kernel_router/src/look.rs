@@ -1,6 +1,6 @@
 //! Reading the observed state of a namespace.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
 use netlink::{Address, Link, Neighbour as Found, Route as Entered, RouteKind, State};
@@ -60,8 +60,16 @@ fn present(
     if origin.is_none() && wanted.interface(&link.name).is_none() {
         return None;
     }
-    let addresses = Default::default();
-    Some(ObservedInterface { origin, mac: link.mac, mtu: link.mtu, up: link.up, addresses, threaded: false })
+    Some(ObservedInterface {
+        origin,
+        mac: link.mac,
+        mtu: link.mtu,
+        up: link.up,
+        addresses: BTreeSet::new(),
+        threaded: false,
+        // It is at the other end, which `Executor::look_at_queues` may find.
+        queue: wanted.interface(&link.name).and_then(|interface| interface.queue),
+    })
 }
 
 fn look_at_addresses(

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use netlink::{Mac, Prefix};
+use netlink::{Mac, Prefix, Queue};
 
 use crate::{Origin, Route, TypedRoute};
 
@@ -38,4 +38,6 @@ pub struct ObservedInterface {
     pub addresses: BTreeSet<Prefix>,
     /// True if kernel threads of its own do its receive work (threaded NAPI).
     pub threaded: bool,
+    /// Queueing discipline at the other end of the pair; that of an end which was moved or renamed counts as the desired one.
+    pub queue: Option<Queue>,
 }

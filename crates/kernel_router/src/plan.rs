@@ -152,7 +152,7 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// Turns off threaded NAPI, sets interfaces down, and removes interfaces.
+    /// Turns off threaded NAPI, sets interfaces down, and removes interfaces, with the queues at their other ends.
     fn remove_interfaces(&mut self) {
         let seen = self.seen;
         for (name, present) in &seen.interfaces {
@@ -164,6 +164,9 @@ impl<'a> Plan<'a> {
             };
             unset(present.threaded, staying.is_some_and(|interface| interface.threaded), Setting::Threaded);
             unset(present.up, staying.is_some_and(|interface| interface.up), Setting::Up);
+            if staying.is_none() && present.queue.is_some() {
+                self.steps.push(set(name, Setting::Queue(present.queue), Setting::Queue(None)));
+            }
             if let Some(origin) = present.origin.as_ref().filter(|_| staying.is_none())
                 && *origin != Origin::External
             {
@@ -208,6 +211,10 @@ impl<'a> Plan<'a> {
                 }))),
             }
             self.set_parameters_of(interface);
+            let has = self.staying(name).and_then(|(present, _)| present.queue);
+            if has != interface.queue {
+                self.steps.push(set(name, Setting::Queue(has), Setting::Queue(interface.queue)));
+            }
             if interface.up && !self.staying(name).is_some_and(|(present, _)| present.up) {
                 self.steps.push(set(name, Setting::Up(false), Setting::Up(true)));
             }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use netlink::{Mac, Prefix};
+use netlink::{Mac, Prefix, Queue};
 
 use crate::{Neighbour, Origin, Route, TypedRoute};
 
@@ -77,6 +77,8 @@ pub enum Setting {
     Up(bool),
     /// Threaded NAPI: kernel threads of its own do its receive work.
     Threaded(bool),
+    /// Queueing discipline at the other end of the pair; `None`: the default one.
+    Queue(Option<Queue>),
 }
 
 impl Step {
@@ -152,6 +154,8 @@ impl fmt::Display for Setting {
             Self::Up(false) => out.write_str("down"),
             Self::Threaded(true) => out.write_str("threaded NAPI"),
             Self::Threaded(false) => out.write_str("no threaded NAPI"),
+            Self::Queue(Some(queue)) => write!(out, "a {queue} at the other end"),
+            Self::Queue(None) => out.write_str("no queue at the other end"),
         }
     }
 }

@@ -218,6 +218,8 @@ fn expected(misdeed: Misdeed, engine: Engine) -> (Kind, &'static [&'static str])
         Misdeed::TripleFault if fault == "triple fault" => (Kind::Failed, &["triple fault"]),
         Misdeed::TripleFault => (Kind::Failed, &["SIGILL"]),
         Misdeed::OldEpoch => (Kind::Charged, &["vCPU 0 still reads epoch "]),
+        Misdeed::Tables if engine == Engine::Kvm => (Kind::Failed, &["exception 14 "]),
+        Misdeed::Tables => (Kind::Failed, &["SIGSEGV"]),
     }
 }
 

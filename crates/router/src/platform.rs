@@ -92,6 +92,10 @@ pub trait Platform {
     /// `table` is that of the router's configuration. May be ignored.
     fn report_next_hop(&mut self, _table: u8, _six: bool, _number: u32, _reached: bool) {}
 
+    /// Asks whoever writes the router's neighbour table for this neighbour behind NIC `nic`, an IPv4 address; the answer is an
+    /// entry of the table, or none. Called only where the table is read-only ([`crate::Neighbours::read_only`]).
+    fn ask_for_neighbour(&mut self, _nic: u8, _ip: u32) {}
+
     /// Reports that another station at NIC `nic` claims this IPv6 address of the router. May be ignored.
     fn is_claimed6(&mut self, _nic: usize, _ip: u128, _by: Mac) {}
 }

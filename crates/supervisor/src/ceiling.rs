@@ -98,8 +98,10 @@ pub fn needed(plan: &Plan, memory: Option<u64>, host: Option<u64>) -> Ceiling {
 /// Memory of the run itself, whatever its guests, networks and peers do.
 fn memory_of_run(plan: &Plan) -> u64 {
     let planes = 1 + plan.isolated().count() as u64;
-    // Memory that the host's kernel uses for a kernel router is not charged to the run.
+    // Memory that the host's kernel uses for a kernel router is not charged to the run; the list of its routes is, for whoever asks.
+    let asked = plan.in_kernel().filter(|router| router.control.is_some()).map(|_| CONTROL);
     let routers = machines(plan).map(memory_of_router).chain(plan.groups.iter().map(memory_of_group));
+    let routers = routers.chain(asked);
     let own = PLANE.saturating_mul(planes).saturating_add(KERNEL_PORT.saturating_mul(kernel_ports(plan)));
     routers.fold(own, u64::saturating_add)
 }
@@ -151,8 +153,12 @@ fn tasks(plan: &Plan) -> u64 {
         let isolated = if router.is_isolated() { THREADS + THREADS_OF_PLANE } else { 0 };
         THREADS + process + isolated
     };
+    // What the control plane of a group says is moved by a thread for each NIC.
+    let voices = plan.groups.iter().filter(|group| group.pattern.control.is_some());
+    let voices = voices.map(|group| group.pattern.nics.len() as u64);
     machines(plan)
         .map(of)
+        .chain(voices)
         .fold(THREADS_OF_PLANE + THREADS_OF_KERNEL_PORT * kernel_ports(plan), u64::saturating_add)
 }
 

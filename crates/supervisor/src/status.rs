@@ -40,6 +40,7 @@ impl Supervisor {
         let router = &group.pattern;
         let mut settings = plan_report::settings(router);
         settings.extend(plan_report::group(group));
+        settings.extend(self.resources.tables.shown(name));
         settings.extend((group.parked > 0).then(|| ("awake".to_owned(), group.awake().into())));
         Some(RouterDetails {
             run: self.running.run.clone(),

@@ -95,6 +95,7 @@ fn part(group: &str) -> (Cow<'static, str>, Labels) {
         [router, vcpu, nic] if is_vcpu(vcpu) => {
             ("guest_nic", owned(&[("router", router), ("vcpu", vcpu), ("nic", nic)]))
         }
+        [router, nic, "kernel"] if !is_vcpu(nic) => ("kernel", owned(&[("router", router), ("nic", nic)])),
         [router, "ip"] => ("kernel_ip", owned(&[("router", router)])),
         [router, "ip6"] => ("kernel_ip6", owned(&[("router", router)])),
         [router, "fpm"] => ("fpm", owned(&[("router", router)])),

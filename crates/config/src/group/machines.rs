@@ -26,6 +26,7 @@ impl Group {
             isolate: matches!(engine, None | Some(Engine::Kvm)),
             kernel: None,
             container: None,
+            control: None,
             role: Role::Balancer,
             vcpus: 1,
             nics: outside.chain(inside).collect(),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{BEFORE_NUMBER, Group, GroupKind, Interconnect, MOST_BALANCERS, MOST_MEMBERS, probed};
 use crate::cpus::CpuSet;
 use crate::mac::Mac;
-use crate::plan::{Attach, Nic, Plan, Router, Switch};
+use crate::plan::{Attach, Neighbour, Nic, Plan, Router, Switch};
 use crate::setting::Setting;
 use crate::source_lines::SourceLines;
 use crate::values::BadValue;
@@ -30,6 +30,11 @@ impl Group {
         let balancers = if self.has_machines() { self.balancers() } else { 0 };
         let members = (0..self.members).map(|number| self.router(number));
         members.chain((0..balancers).map(|number| self.machine(number)))
+    }
+
+    /// The static neighbours of each of its members.
+    pub fn neighbours(&self) -> Vec<Neighbour> {
+        self.router(0).neighbours
     }
 
     fn router(&self, number: u32) -> Router {

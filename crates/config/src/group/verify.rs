@@ -74,6 +74,11 @@ fn keys_of_stages(section: &Section<'_>, group: &Group) {
             "other hosts are reached by a bridge: write balancer = \"vm\" and interconnect = \"bridge:NAME\"";
         refuse("remote", what);
     }
+    if stages.remote > 0 && group.pattern.control.is_some() {
+        let what =
+            "a back end on another host does not learn routes; remove it, or write its routes into the file";
+        refuse("control", what);
+    }
     if group.most() + stages.remote > MOST_MEMBERS {
         let what = format!("there are at most {MOST_MEMBERS} back ends, here and elsewhere; write fewer");
         refuse("remote", &what);
@@ -102,7 +107,7 @@ fn keys_of_stages(section: &Section<'_>, group: &Group) {
 /// What members cannot be, or cannot have.
 fn router(section: &Section<'_>, group: &Group) {
     let refuse = |key: &str, what: &str| section.fault(section.line_of(key), key, what);
-    for key in ["guarantee", "limit", "control"].into_iter().filter(|key| section.has(key)) {
+    for key in ["guarantee", "limit"].into_iter().filter(|key| section.has(key)) {
         refuse(key, "a group has none in this version; remove it");
     }
     let neighbours = group.pattern.neighbours.len();
@@ -124,6 +129,12 @@ fn router(section: &Section<'_>, group: &Group) {
                 refuse(
                     "scale",
                     "the load of kernel routers is not known; remove it, or write engine = \"kvm\"",
+                );
+            }
+            if group.pattern.control.is_some() {
+                refuse(
+                    "control",
+                    "kernel routers in a group have none in this version; remove it, or write engine = \"kvm\"",
                 );
             }
         }

@@ -492,6 +492,23 @@ fn behind_balancers_that_are_machines_kernel_routers_are_members() {
 }
 
 #[test]
+fn a_control_plane_is_the_groups_and_no_balancer_has_one() {
+    let text = |more: &str| multistage(&format!("balancer = \"vm\"\ncontrol = {{}}\n{more}"));
+    let plan = good(&text(""));
+    assert!(plan.members("core").all(|router| router.control.is_some()));
+    let balancer = plan.routers.last().expect("there is one");
+    assert_eq!((balancer.balancing(), balancer.control.is_some()), (Some(("core", 0)), false));
+    assert_eq!(names(plan.controlled().map(|(router, _)| router)), ["core"]);
+    let group = &plan.groups[0];
+    assert!(!group.wanted(&group.pattern.nics[0]).has_control, "frames are sorted out by who reads the link");
+    assert!(!group.shares_tables() && good(&multistage("balancer = \"vm\"\n")).groups[0].shares_tables());
+    let in_kernel = errors(&text("").replace("\"flow\"", "\"flow\"\nengine = \"kernel\""));
+    assert!(in_kernel.contains("group.control: kernel routers in a group have none"), "{in_kernel}");
+    let remote = errors(&text("interconnect = \"bridge:br0\"\nremote = 1\n"));
+    assert!(remote.contains("group.control: a back end on another host does not learn routes"), "{remote}");
+}
+
+#[test]
 fn what_is_wrong_with_all_members_is_told_once() {
     let text = PARALLEL.replace("spread = \"flow\"", "memory = \"16M\"\nvcpus = 8");
     let told = errors(&text);
@@ -737,4 +754,35 @@ fn a_group_has_as_many_nics_as_can_be_probed() {
     let nic = |n: u32| format!("[[group.nic]]\nname = \"n{n}\"\nattach = \"tap:n{n}\"\n");
     let told = errors(&format!("{PARALLEL}{}", (0..7).map(nic).collect::<String>()));
     assert!(told.contains("NICs are too many for a group, which has at most 8"), "{told}");
+}
+
+#[test]
+fn members_have_one_table_of_routes_unless_one_has_several_gateways() {
+    let route = "[[group.route]]\nto = '10.0.0.0/8'\nvia = '192.0.2.9'\n[[group.route]]\nto = '11.0.0.0/8'\ntype = 'blackhole'\n";
+    let mut plan = good(&(PARALLEL.to_owned() + route));
+    assert_eq!(plan.choose_engines(&HostFacts::default()), None);
+    let sharing: Vec<_> =
+        plan.sharing().map(|(group, members)| (group.name.as_str(), members.len())).collect();
+    assert_eq!(sharing, [("core", 2)]);
+    assert!(
+        plan.routers.iter().all(|router| !router.routes.is_empty() && !router.forwarding.refused.is_empty())
+    );
+    let plane = plan.of_data_plane();
+    let own = plan.of_isolated("core_1").expect("there is one");
+    for router in
+        plane.routers.iter().chain(&own.routers).chain(plane.groups.iter().map(|group| &group.pattern))
+    {
+        assert!(
+            router.routes.is_empty() && router.forwarding.refused.is_empty(),
+            "the supervisor keeps them"
+        );
+    }
+    assert_eq!(plane.of_data_plane(), plane, "the same when it is told again");
+    assert_eq!(own.routers[0].neighbours, plan.groups[0].neighbours(), "neighbours for probes among them");
+    let several = "[[group.route]]\nto = '10.0.0.0/8'\nvia = ['192.0.2.8', '192.0.2.9']\n";
+    let mut plan = good(&(PARALLEL.to_owned() + several));
+    assert_eq!(plan.choose_engines(&HostFacts::default()), None);
+    assert_eq!(plan.sharing().count(), 0);
+    assert_eq!(plan.of_data_plane().routers[0].routes, plan.routers[0].routes);
+    assert_eq!(plan.of_isolated("core_1").expect("there is one").routers[0].routes, plan.routers[1].routes);
 }

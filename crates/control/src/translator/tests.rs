@@ -61,6 +61,7 @@ fn link(index: u32, name: &str) -> netlink::Change<Link> {
         mtu: 1500,
         up: true,
         running: true,
+        proto_down: false,
         master: None,
         lower: None,
         group: 0,

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use config::learned::{LearnedFate, LearnedRoute, Lesson};
+use config::learned::{LearnedFate, LearnedMac, LearnedRoute, Lesson};
 use fib::{Error, Rib, six};
 use groups::{Groups, Hops, Known};
 use vmm::RouteTable;
@@ -58,7 +58,9 @@ pub(crate) struct Learned {
     silent: Mutex<Silent>,
     /// Addresses of its control plane, in order.
     addresses: Mutex<Arc<Vec<IpAddr>>>,
-    /// Changes with the addresses.
+    /// Ethernet addresses of virtual routers that are the router's now.
+    macs: Mutex<Vec<LearnedMac>>,
+    /// Changes with the addresses of both kinds.
     version: AtomicU32,
 }
 
@@ -85,6 +87,10 @@ impl Learned {
     pub(crate) fn take(&self, lesson: &Lesson) -> usize {
         if let Some(addresses) = &lesson.addresses {
             self.set_addresses(addresses.clone());
+        }
+        if let Some(macs) = &lesson.macs {
+            self.macs.lock().unwrap_or_else(PoisonError::into_inner).clone_from(macs);
+            self.version.fetch_add(1, Ordering::AcqRel);
         }
         if let Some(down) = &lesson.down {
             let silent = down.iter().map(|gateway| (gateway.link.into(), gateway.ip)).collect();
@@ -114,6 +120,12 @@ impl Learned {
     /// Returns the addresses of the control plane, in order.
     pub(crate) fn addresses(&self) -> Arc<Vec<IpAddr>> {
         self.addresses.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Returns the Ethernet addresses that are the router's at one of its NICs, beside that of the NIC.
+    pub(crate) fn macs(&self, nic: u8) -> Vec<[u8; 6]> {
+        let macs = self.macs.lock().unwrap_or_else(PoisonError::into_inner);
+        macs.iter().filter(|own| own.nic == nic).map(|own| own.mac).collect()
     }
 
     fn set_addresses(&self, mut addresses: Vec<IpAddr>) {

@@ -8,7 +8,7 @@ use config::{Group, Nic, Plan, Router};
 use switch::Switch;
 
 use super::seat::{Aside, Member};
-use super::{Ensemble, News, has_serving, may_become};
+use super::{Ensemble, News, Voice, has_serving, may_become};
 use crate::counts::CounterRegistry;
 use crate::supplies::HostServices;
 
@@ -126,7 +126,7 @@ impl Ensembles {
             (None, None) => None,
         };
         let seat = seat.context("a NIC that its group does not have")?;
-        self.set_aside(&ensemble, router);
+        self.keep_aside(&ensemble, router);
         Ok(Some(seat))
     }
 
@@ -154,12 +154,12 @@ impl Ensembles {
             (None, Some((_, number))) => ensemble.seat((&router.name, short(number)?), place, Some(at)),
             (None, None) => None,
         };
-        self.set_aside(&ensemble, router);
+        self.keep_aside(&ensemble, router);
         Ok(seat)
     }
 
     /// Gives a part of a group no frames that the plan has without any.
-    fn set_aside(&self, ensemble: &Ensemble, router: &Router) {
+    fn keep_aside(&self, ensemble: &Ensemble, router: &Router) {
         if self.inner().aside.contains(&router.name) {
             ensemble.core.leave(Aside::Planned, |name| name == router.name);
             ensemble.core.cut(|name| name == router.name);
@@ -195,11 +195,20 @@ impl Ensembles {
 
     /// Has one member leave, or stay.
     pub(crate) fn drain(&self, router: &str, is_on: bool) {
+        self.set_aside((router, Aside::Drained), is_on);
+    }
+
+    /// Has one member wait for its routes, or no longer.
+    pub(crate) fn set_learning(&self, router: &str, is_on: bool) {
+        self.set_aside((router, Aside::Learning), is_on);
+    }
+
+    fn set_aside(&self, (router, why): (&str, Aside), is_on: bool) {
         for ensemble in self.running() {
             if is_on {
-                ensemble.core.leave(Aside::Drained, |name| name == router);
+                ensemble.core.leave(why, |name| name == router);
             } else {
-                ensemble.core.stay(Aside::Drained, |name| name == router);
+                ensemble.core.stay(why, |name| name == router);
             }
         }
     }
@@ -209,6 +218,7 @@ impl Ensembles {
         let of = |ensemble: Arc<Ensemble>| {
             let timer = ensemble.timer.thread();
             let mut threads = vec![(timer.name().to_owned(), timer.tid())];
+            threads.extend(ensemble.core.voices().filter_map(Voice::thread));
             threads.extend(ensemble.core.balancers.threads());
             threads
         };
@@ -254,8 +264,10 @@ impl Ensembles {
     pub(crate) fn cable_changed(&self, label: &str) -> Vec<String> {
         let mut labels = Vec::new();
         for ensemble in self.running() {
-            for link in ensemble.core.links.iter().filter(|link| link.way.label() == label) {
+            let links = ensemble.core.links.iter().enumerate();
+            for (nic, link) in links.filter(|(_, link)| link.way.label() == label) {
                 link.hosts().forget();
+                ensemble.core.doubt_neighbours(|other| other == nic);
                 labels.extend(
                     ensemble.core.live().values().map(|member| format!("{}.{}", member.name, link.nic)),
                 );

@@ -10,7 +10,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -89,7 +89,8 @@ enum Choice {
 /// Where a balancer's NIC that leads inside is plugged in.
 #[derive(Clone)]
 struct Inside {
-    sink: Arc<dyn Sink>,
+    /// As long as the balancer is served.
+    sink: Weak<dyn Sink>,
     /// The address of that NIC.
     station: Mac,
 }
@@ -137,7 +138,7 @@ impl Front {
     pub(super) fn begin(
         &self,
         site: &ServiceContext<'_>,
-        heard: impl FnOnce(Box<dyn Source>, &Arc<dyn Sink>) -> Box<dyn Source>,
+        heard: impl FnOnce(Box<dyn Source>, &Arc<dyn Sink>) -> Result<Box<dyn Source>>,
     ) -> Result<Open> {
         let mut slot = self.slot();
         if let Some(open) = &*slot {
@@ -148,10 +149,16 @@ impl Front {
         let site = ServiceContext { wanted: &self.wanted, threads: 1, queues: site.queues, entry: &entry };
         let Ports { sources, sinks, outside, .. } = self.link.ports(&site)?;
         let source = sources.into_iter().next().context("a link from which nothing comes")?;
-        let source = heard(source, sinks.first().context("a link that takes nothing")?);
+        let source = heard(source, sinks.first().context("a link that takes nothing")?)?;
         let open = Open { shelf: Shelf::new(vec![source]), sinks, outside };
         open.shelf.assign(0, self.reader());
         Ok(slot.insert(open).clone())
+    }
+
+    /// Nobody brings frames any more: all balancers are gone.
+    pub(super) fn close(&self) {
+        let open = self.slot().take();
+        open.into_iter().for_each(|open| open.outside.leave());
     }
 
     /// The balancer that carries frames of the link; none: nobody can.
@@ -308,8 +315,8 @@ impl Front {
     }
 
     /// A balancer is plugged in inside, there, by a NIC of this address.
-    pub(super) fn plug_inside(&self, number: u16, sink: Arc<dyn Sink>, station: Mac) {
-        self.inside().insert(number, Inside { sink, station });
+    pub(super) fn plug_inside(&self, number: u16, sink: &Arc<dyn Sink>, station: Mac) {
+        self.inside().insert(number, Inside { sink: Arc::downgrade(sink), station });
     }
 
     /// Sends a frame out of the link; how many were taken.
@@ -321,14 +328,15 @@ impl Front {
     /// Sends a frame into the interconnection, where the carrier is plugged in; how many were taken. `None`: nobody is.
     pub(super) fn send_inside(&self, octets: &mut [u8]) -> Option<u64> {
         let inside = self.inside().get(&self.carrier()?).cloned()?;
-        Some(send(&*inside.sink, octets))
+        Some(send(&*inside.sink.upgrade()?, octets))
     }
 
     /// Tells the interconnection that these stations are behind the carrier; how many of these frames were taken. They are for the
     /// carrier's own NIC, which is told to be there first where it is new, so that no member gets them.
     pub(super) fn announce(&self, stations: impl IntoIterator<Item = Mac>, is_new: bool) -> u64 {
         let carrier = self.carrier().and_then(|carrier| self.inside().get(&carrier).cloned());
-        let Some(Inside { sink, station }) = carrier else { return 0 };
+        let way = carrier.and_then(|inside| Some((inside.sink.upgrade()?, inside.station)));
+        let Some((sink, station)) = way else { return 0 };
         let says = |source: Mac, destination: Mac| {
             let mut octets = [0; ethernet::SHORTEST];
             octets[..ethernet::HEADER]
@@ -362,15 +370,6 @@ impl Told {
             }
         }
         table
-    }
-}
-
-impl Drop for Front {
-    /// Nobody brings frames any more: all balancers are gone.
-    fn drop(&mut self) {
-        if let Some(open) = self.slot().take() {
-            open.outside.leave();
-        }
     }
 }
 

@@ -19,7 +19,7 @@ use ring::BURST;
 
 use super::front::Front;
 use super::machines::Machines;
-use super::seat::{INLET, Member, is_arp, is_back};
+use super::seat::{INLET, Member, is_arp, is_back, sorted};
 use super::{Core, Ensemble};
 
 /// What a NIC of a balancer is plugged into.
@@ -62,8 +62,10 @@ impl MachineSeat {
     /// What leads to the link, and away from it while this balancer carries it.
     fn outside(&self, side: &Side, site: &ServiceContext<'_>) -> Result<Ports> {
         let (core, nic) = (side.core.clone(), side.nic);
-        let heard = move |source: Box<dyn Source>, out: &Arc<dyn Sink>| {
-            Box::new(FromNetwork { source, out: out.clone(), core, nic }) as Box<dyn Source>
+        let heard = move |source: Box<dyn Source>, out: &Arc<dyn Sink>| -> Result<Box<dyn Source>> {
+            let link = core.links.get(nic).context("a NIC that its group does not have")?;
+            let source = sorted(link, vec![source], out)?.pop().context("a link from which nothing comes")?;
+            Ok(Box::new(FromNetwork { source, out: out.clone(), core, nic }))
         };
         let open = side.front.begin(site, heard)?;
         let queues = open.shelf.reader(self.machine.number).context("cannot make an event descriptor")?;
@@ -79,7 +81,7 @@ impl MachineSeat {
         site: &ServiceContext<'_>,
     ) -> Result<Ports> {
         let ports = at.ports(site)?;
-        let sink = ports.sinks.first().context("an interconnection that takes nothing")?.clone();
+        let sink = ports.sinks.first().context("an interconnection that takes nothing")?;
         side.front.plug_inside(self.machine.number, sink, station);
         let heard = |source| Box::new(FromMembers { source, side: side.clone() }) as Box<dyn Source>;
         Ok(Ports { sources: ports.sources.into_iter().map(heard).collect(), ..ports })
@@ -97,7 +99,7 @@ impl Attachment for MachineSeat {
         ports.sources.push(Box::new(orders));
         let out = |sink| Arc::new(FromMachine { sink, side: side.clone() }) as Arc<dyn Sink>;
         ports.sinks = ports.sinks.into_iter().map(out).collect();
-        self.machine.open(self.place(), inlet);
+        self.machine.open(self.place(), (inlet, None));
         Ok(ports)
     }
 

@@ -4,15 +4,18 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
 use attach::{Attachment, Ports, ServiceContext};
+use bootinfo::Question;
 use frame::ethernet;
 use frame::order::{NOBODY, Order, Table};
 use group::probe;
 use nic_port::NicQueues;
 use port::Source;
 use ring::BURST;
+use router::Ip;
 use switch::{Config, SwitchPort};
 
 use super::*;
+use crate::tables::tests::Made;
 
 const FILE: &str = "[switch.west]\n[switch.east]\n[[group]]\nname = 'core'\nkind = 'multistage'\nbalancer = 'vm'\nbalancers = 2\n\
                     backends = 2\nengine = 'process'\n\
@@ -29,6 +32,7 @@ struct Bench {
     switches: Vec<Arc<Switch>>,
     counts: CounterRegistry,
     ensembles: Ensembles,
+    tables: Tables,
 }
 
 /// A thread that carries frames until it is dropped, and what it is plugged into.
@@ -58,7 +62,7 @@ fn bench() -> Bench {
     let counts = CounterRegistry::default();
     let ensembles = Ensembles::new(counts.clone());
     ensembles.learn(&plan);
-    Bench { plan, switches, counts, ensembles }
+    Bench { plan, switches, counts, ensembles, tables: Tables::default() }
 }
 
 impl Bench {
@@ -73,7 +77,8 @@ impl Bench {
     /// Plugs a router of the plan in, as an instance does, and has a thread do its work.
     fn start(&self, name: &str, mut carry: Box<Carry>) -> Plugged {
         let router = self.plan.routers.iter().find(|router| router.name == name).expect("it is there");
-        let mut supplies = HostServices { confinement: sandbox::Confinement::Off, ..HostServices::default() };
+        let (confinement, tables) = (sandbox::Confinement::Off, self.tables.clone());
+        let mut supplies = HostServices { confinement, tables, ..HostServices::default() };
         let mut seats: Vec<Arc<dyn Attachment>> = Vec::new();
         for nic in &router.nics {
             let shared = self.ensembles.seat((router, nic), &self.switches, &mut supplies).expect("a seat");
@@ -323,6 +328,57 @@ fn a_balancer_without_frames_by_the_plan_has_no_link() {
     core.mend(|_| true);
     bench.becomes(&SERVING);
     drop((balancers, members));
+}
+
+#[test]
+fn what_a_member_asks_at_its_desk_is_asked_at_the_link_and_known_to_all() {
+    const HOST: u32 = u32::from_be_bytes([192, 0, 2, 7]);
+    let bench = bench();
+    let made = Made::of(&bench.plan.members("core").cloned().collect::<Vec<_>>());
+    bench.tables.adopt(made.supplies("core")).expect("mapped");
+    let (balancers, members) = all(&bench);
+    let (heard, mut wire) = port::ingress(1000).expect("a queue");
+    let station = bench.switches[0].add_port("station", heard).expect("a port");
+    let desk = bench.tables.desk("core_1").expect("a desk");
+    let (own, end) = (frame::Mac(bench.group().pattern.nics[0].mac.0), Instant::now() + PATIENCE);
+    let mut asked = Vec::new();
+    while asked.is_empty() {
+        assert!(Instant::now() < end, "nobody asks");
+        desk.ask(0, Question { nic: 0, ip: HOST });
+        wire.drain(BURST, &mut |frames| asked.extend(frames.iter().filter_map(packet_of)));
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let packet = asked[0];
+    assert_eq!(
+        (packet.operation, packet.sender_mac, packet.target_ip),
+        (arp::Operation::Request, own, HOST),
+        "in the group's name"
+    );
+    let answer = arp::Packet {
+        operation: arp::Operation::Reply,
+        sender_mac: STATION,
+        sender_ip: HOST,
+        target_mac: own,
+        target_ip: packet.sender_ip,
+    };
+    station.deliver(&[Frame::new(Bytes::from_slice(&mut hosts::spoken(own, &answer)))]);
+    let table = bench.tables.neighbours("core").expect("a table");
+    while table.find(0, Ip::v4(HOST)) != Some(STATION) {
+        assert!(Instant::now() < end, "it is not known");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!(table.find(1, Ip::v4(probe::destination(1))), Some(probe::back(1)), "each NIC's own");
+    bench.becomes(&SERVING);
+    drop((balancers, members));
+}
+
+#[test]
+fn a_group_whose_balancers_are_gone_keeps_nothing() {
+    let bench = bench();
+    let parts = all(&bench);
+    let core = Arc::downgrade(&bench.ensemble().core);
+    drop(parts);
+    assert!(core.upgrade().is_none(), "what is heard before balancers goes with them");
 }
 
 #[test]

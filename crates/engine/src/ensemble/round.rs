@@ -12,7 +12,7 @@ use group::{Assignment, Judge, Member as Number, Pace, Probe, Roster, Shares, Si
 
 use super::machines::Machines;
 use super::seat::{Aside, Member};
-use super::{Core, EnsembleCounters, News};
+use super::{Core, EnsembleCounters, Ensembles, News};
 
 /// A member that forwards nothing for so long is started anew: longer than a busy host keeps one from a CPU.
 const SILENT: Duration = Duration::from_secs(2);
@@ -284,7 +284,10 @@ impl Core {
         self.tell_machines(now);
         self.send(&mut board, &members, &probes, now);
         self.ask_paths(&board, now);
-        board.due().into_iter().chain(due).min()
+        let own = board.due();
+        drop(board);
+        let look = self.attend_neighbours(&members, now);
+        own.into_iter().chain(due).chain(look).min()
     }
 
     /// Parks members and wakes them, as the load asks for: their first probes.
@@ -413,5 +416,22 @@ impl Core {
         let state = board.roster.state(number)?.name();
         let unit = self.links.get(nic)?.way.unit();
         Some(format!("{state}, {} of {} {unit}", owners.held(number), owners.owners().len()))
+    }
+
+    /// Numbers of the members that own the queues, or buckets, of a link, in their order.
+    pub(super) fn owners(&self, nic: usize) -> Vec<Option<u16>> {
+        let board = self.board();
+        let owners = board.owners.get(nic).map_or(&[][..], Assignment::owners);
+        owners.iter().map(|owner| owner.map(|member| member.0)).collect()
+    }
+}
+
+impl Ensembles {
+    /// Numbers of the members that own the queues, or buckets, of a NIC of a group, in their order; empty: there is no such NIC.
+    pub(crate) fn owners(&self, group: &str, nic: usize) -> Vec<Option<u16>> {
+        let running = self.running();
+        // While a group is changed the one that goes comes first.
+        let ensemble = running.iter().rfind(|ensemble| ensemble.group.name == group);
+        ensemble.map_or_else(Vec::new, |ensemble| ensemble.core.owners(nic))
     }
 }

@@ -1,7 +1,7 @@
 //! The place of a member: what stands between its NICs and the links of its group.
 
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use anyhow::{Context, Result, bail};
 use attach::{Attachment, HandedOver, News, Ports, ServiceContext};
@@ -11,7 +11,7 @@ use port::{Frame, Frames, IngressSink, Sink, SinkWrapper, Source, SourceWrapper,
 use ring::BURST;
 
 use super::path::OF_PATH;
-use super::{Core, Ensemble, SeatCounters, Way, deliver};
+use super::{Core, Ensemble, Link, SeatCounters, Way, deliver};
 use crate::io_thread::Pump;
 
 /// Frames from here that wait for a member at most at one of its NICs: answers to what it asked, and probes.
@@ -40,8 +40,10 @@ pub(super) enum Aside {
     Planned = 1,
     /// It is about to be started anew.
     Drained = 2,
+    /// It does not know the routes of its control plane yet.
+    Learning = 4,
     /// Nothing comes back from members that passes it: the path behind a balancer is cut.
-    Path = 4,
+    Path = 8,
 }
 
 /// Whether somebody is there.
@@ -52,6 +54,8 @@ pub(super) type IsThere = dyn Fn() -> bool + Send + Sync;
 struct Place {
     /// Takes frames that are put into the NIC; none until it is served.
     inlet: Mutex<Option<Arc<IngressSink>>>,
+    /// Takes frames to the link as long as the member is served; what is sent in its place is not of the member.
+    out: Mutex<Option<Weak<dyn Sink>>>,
     counters: SeatCounters,
     /// One more than the number of the last probe that came back which had entered here; 0: none has.
     back: AtomicU64,
@@ -107,10 +111,11 @@ impl Member {
         Some(deliver(&*inlet?, octets))
     }
 
-    /// Frames from here enter one of its NICs by this from now on.
-    pub(super) fn open(&self, nic: usize, inlet: Arc<IngressSink>) {
+    /// Frames from here enter one of its NICs by this from now on, and leave by that.
+    pub(super) fn open(&self, nic: usize, (inlet, out): (Arc<IngressSink>, Option<Weak<dyn Sink>>)) {
         if let Some(place) = self.places.get(nic) {
             *place.inlet.lock().unwrap_or_else(PoisonError::into_inner) = Some(inlet);
+            *place.out.lock().unwrap_or_else(PoisonError::into_inner) = out;
         }
     }
 
@@ -140,6 +145,18 @@ impl Member {
         let place = self.places.get(nic);
         place.into_iter().for_each(|place| place.back.store(u64::from(number) + 1, Ordering::Release));
         place.is_some()
+    }
+
+    /// A way to the link of one of its NICs, if it is served there.
+    pub(super) fn out(&self, nic: usize) -> Option<Arc<dyn Sink>> {
+        let out = self.places.get(nic)?.out.lock().unwrap_or_else(PoisonError::into_inner);
+        out.as_ref()?.upgrade()
+    }
+
+    /// Has this be its way to the link of one of its NICs, as if it were served there.
+    #[cfg(test)]
+    pub(super) fn leads_to(&self, nic: usize, out: &Arc<dyn Sink>) {
+        *self.places[nic].out.lock().expect("nobody panicked") = Some(Arc::downgrade(out));
     }
 
     /// What is counted at each of its NICs.
@@ -196,8 +213,9 @@ impl Seat {
             Way::Owned(shared) => {
                 let ports = shared.member(member.number).ports(site)?;
                 let out = ports.sinks.first().context("a link that takes nothing")?.clone();
+                let sources = sorted(link, ports.sources, &out)?;
                 let inbound = |source| self.inbound(source, &out);
-                return Ok(Ports { sources: ports.sources.into_iter().map(inbound).collect(), ..ports });
+                return Ok(Ports { sources: sources.into_iter().map(inbound).collect(), ..ports });
             }
             Way::Balanced(stage) => stage,
             Way::Machines(_) => bail!("a member that is plugged into nothing"),
@@ -206,8 +224,10 @@ impl Seat {
         let ports = stage.ports((&member.name, member.number), site)?;
         if let Some(source) = begun {
             let out = ports.sinks.first().context("a link that takes nothing")?;
-            let pump = Pump { source: self.inbound(source, out), sink: stage.balancer.clone() };
-            core.balancers.add(&core.name, (self.nic, pump), core.links.len())?;
+            for source in sorted(link, vec![source], out)? {
+                let pump = Pump { source: self.inbound(source, out), sink: stage.balancer.clone() };
+                core.balancers.add(&core.name, (self.nic, pump), core.links.len())?;
+            }
         }
         Ok(ports)
     }
@@ -218,15 +238,27 @@ impl Seat {
     }
 }
 
+/// The sources of a link without the frames for the group's control plane, if it has one; what that says leaves by `out`.
+pub(super) fn sorted(
+    link: &Link,
+    sources: Vec<Box<dyn Source>>,
+    out: &Arc<dyn Sink>,
+) -> Result<Vec<Box<dyn Source>>> {
+    let Some(voice) = &link.voice else { return Ok(sources) };
+    voice.speak(out)?;
+    Ok(voice.sort(sources))
+}
+
 impl Attachment for Seat {
     fn ports(&self, site: &ServiceContext<'_>) -> Result<Ports> {
         let mut ports = self.ways(site)?;
         let (inlet, told) = ingress(INLET).context("cannot make an ingress queue")?;
         ports.sources.push(Box::new(told));
+        let out = ports.sinks.first().map(Arc::downgrade);
         let ear = Ear { core: self.ensemble.core.clone(), member: self.member.clone(), nic: self.nic };
         let outbound = |sink| Arc::new(Outbound { sink, ear: ear.clone() }) as Arc<dyn Sink>;
         ports.sinks = ports.sinks.into_iter().map(outbound).collect();
-        self.member.open(self.nic, inlet);
+        self.member.open(self.nic, (inlet, out));
         Ok(ports)
     }
 
@@ -380,7 +412,7 @@ impl Core {
             return counters.probes_back.add_shared(1);
         }
         let is_noted = own.is_some_and(|through| {
-            let member = self.members().get(&through.member.0).and_then(std::sync::Weak::upgrade);
+            let member = self.members().get(&through.member.0).and_then(Weak::upgrade);
             member.is_some_and(|member| member.note_probe(through.nic.into(), through.number))
         });
         let counter = if is_noted { &counters.probes_back } else { &counters.probes_foreign };

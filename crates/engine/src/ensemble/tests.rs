@@ -238,6 +238,21 @@ fn who_has_two_reasons_to_be_without_frames_waits_until_both_are_over() {
 }
 
 #[test]
+fn a_member_gets_no_frames_until_it_knows_the_routes_of_its_control_plane() {
+    let bench = bench();
+    let first = bench.member(0);
+    // It is set aside before it runs.
+    let core = &bench.ensemble.core;
+    let seats = bench.seats(1);
+    core.leave(Aside::Learning, |name| name == "core_1");
+    let second = bench.member(1);
+    bench.becomes(&["serving, 8 of 8 queues", "leaving, 0 of 8 queues"]);
+    core.stay(Aside::Learning, |name| name == "core_1");
+    bench.becomes(&["serving, 4 of 8 queues", "serving, 4 of 8 queues"]);
+    drop((first, second, seats));
+}
+
+#[test]
 fn a_member_with_a_cable_of_its_own_out_gets_no_frames_and_is_not_blamed() {
     let group = plan(FILE).groups.remove(0);
     let with = |of_all: bool, own: bool| {
@@ -429,6 +444,8 @@ fn members_of_a_changed_group_are_plugged_into_a_new_one() {
     let four = first.with_members("core", 4).expect("so many may be");
     let held = (seat(&first), seat(&four));
     assert_eq!(ensembles.running().len(), 1, "members come and go");
+    assert_eq!(ensembles.owners("core", 0), [None; 8], "nobody serves yet");
+    assert!(ensembles.owners("core", 9).is_empty() && ensembles.owners("edge", 0).is_empty());
     let new = seat(&other);
     assert_eq!(ensembles.running().len(), 2);
     drop(held);

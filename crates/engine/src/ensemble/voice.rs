@@ -1,107 +1,169 @@
-//! ARP of a group behind balancers that are virtual machines: it is heard on both sides of them, and none of it passes them.
-//!
-//! Members that are served here are heard at their own NICs, all others where they reach a balancer. What the network is asked leaves by the
-//! link itself, in the group's name; what members are told, and where neighbours are, the interconnection is told where the carrier of
-//! the link is plugged in.
+//! The control plane of a group at one of its links. Frames for it are sorted out before a member or a balancer gets them, and what it
+//! says leaves by the link, moved by a thread of its own: `core/wan-control`.
 
-use frame::{Mac, arp, ethernet};
-use group::probe;
-use port::{Frame, Sink};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use super::hosts::{Spoken, spoken};
-use super::seat::{Member, is_back};
-use super::{Core, packet_of};
+use anyhow::{Context, Result};
+use attach::Visit;
+use config::{Group, Nic};
+use ledger::Group as Counters;
+use port::{Sink, Source};
+use punt::PuntCounters;
+use sandbox::Confinement;
+use uplink::{ReadCounters, WriteCounters};
 
-/// Offset in a frame of the hardware address that an ARP packet is for.
-const TARGET: usize = ethernet::HEADER + 18;
-const _: () = assert!(TARGET + 6 <= ethernet::HEADER + arp::LEN);
+use super::link::IsPulled;
+use crate::control::{PuntGate, Shadow, ShadowCounters, ShadowEntry, ShadowSource, SortedCounters};
+use crate::groups::{IoCounts, thread_groups};
+use crate::io_thread::{Idle, IoThread, Pump};
+use crate::supplies::HostServices;
 
-/// Has a frame with an ARP packet be for a member.
-pub(super) fn address(octets: &mut Spoken, Mac(station): Mac) {
-    octets[..6].copy_from_slice(&station);
-    octets[TARGET..TARGET + 6].copy_from_slice(&station);
+/// Time without work after which the thread sleeps: a control plane says little.
+const SPIN: Duration = Duration::from_micros(50);
+
+/// See the module.
+pub(super) struct Voice {
+    shadow: Arc<Shadow>,
+    name: String,
+    entry: ShadowEntry,
+    read: Arc<ReadCounters>,
+    written: Arc<WriteCounters>,
+    lost: Arc<ShadowCounters>,
+    confinement: Confinement,
+    state: Mutex<State>,
 }
 
-impl Core {
-    /// The network has sent an ARP frame to a NIC of a group: no balancer gets it.
-    pub(super) fn hears_for_machines(&self, nic: usize, frame: &Frame<'_>, out: &dyn Sink) {
-        if !self.hears_network(nic, frame, out) {
-            // A station claims an address of the group: one member tells of it.
-            let first = self.live().into_values().next();
-            let mut octets = [0; ethernet::SHORTEST];
-            frame.octets().copy_to_slice(&mut octets);
-            first.into_iter().for_each(|member| self.put_into(&member, nic, octets));
-            return;
-        }
-        if let Some(packet) = packet_of(frame) {
-            self.announce(nic, packet.sender_ip);
-        }
-    }
+struct State {
+    /// What the control plane says, until there is a way out of the link.
+    waiting: Option<ShadowSource>,
+    thread: Option<IoThread>,
+    /// Of those that read the link, and what others counted that have gone.
+    gates: Vec<Arc<PuntGate>>,
+    past: PuntGate,
+}
 
-    /// A member that nobody serves here has sent an ARP frame, which has come to a balancer.
-    pub(super) fn hears_behind(&self, nic: usize, frame: &Frame<'_>) {
-        let Some(station) = frame.octets().read::<6>(6).map(Mac) else { return };
-        if self.answers_for_probes(nic, frame) {
-            return;
-        }
-        let is_its = |member: &Member| member.station(nic) == station;
-        if let Some(member) = self.live().values().find(|member| is_its(member)) {
-            self.hears_member((member.number, nic), frame);
-        }
-    }
-
-    /// Tells a member on another host, whose neighbours nobody here has written, where probes are for that leave it by a NIC; whether it
-    /// has asked for that.
-    fn answers_for_probes(&self, nic: usize, frame: &Frame<'_>) -> bool {
-        let (Some(asked), Some(front)) = (packet_of(frame), self.front(nic)) else { return false };
-        let is_for_probes =
-            asked.target_ip == probe::destination(nic as u8) || asked.target_ip == probe::SOURCE;
-        if asked.operation != arp::Operation::Request || !is_for_probes {
-            return false;
-        }
-        let answer = arp::Packet {
-            operation: arp::Operation::Reply,
-            sender_mac: probe::back(nic as u8),
-            sender_ip: asked.target_ip,
-            target_mac: asked.sender_mac,
-            target_ip: asked.sender_ip,
-        };
-        self.count_told(nic, front.send_inside(&mut spoken(asked.sender_mac, &answer)));
-        true
-    }
-
-    /// A burst has come to a balancer from a member that nobody serves here, so it forwards. One frame says as much as all.
-    pub(super) fn notes_behind(&self, nic: usize, frames: &[Frame<'_>]) {
-        let first = frames.iter().find(|frame| !is_back(frame));
-        let station = first.and_then(|frame| frame.octets().read::<6>(6)).map(Mac);
-        // Whoever is about to change the members need not be waited for.
-        let (Some(station), Ok(enrolled)) = (station, self.enrolled.try_lock()) else { return };
-        let member = enrolled.iter().find(|member| member.station(nic) == station);
-        member.into_iter().for_each(|member| member.note_seen());
-    }
-
-    /// Asks the network what a member has asked, in the group's name.
-    pub(super) fn ask(&self, nic: usize, packet: &arp::Packet) {
-        let (Some(link), Some(front)) = (self.links.get(nic), self.front(nic)) else { return };
-        let mut question = link.hosts().question(packet);
-        front.send_outside(&mut question);
-    }
-
-    /// A frame looks like an order, and nobody here has sent it.
-    pub(super) fn drops_forged(&self, nic: usize) {
-        self.links.get(nic).into_iter().for_each(|link| link.counters.drop_forged.add_shared(1));
-    }
-
-    /// Puts a probe into a NIC of a member; where balancers are virtual machines, by the one that carries the link.
-    pub(super) fn send_through(&self, member: &Member, nic: usize, mut octets: Spoken) {
-        let taken = match self.front(nic) {
-            None => member.deliver(nic, &mut octets),
-            Some(front) => {
-                octets[6..12].copy_from_slice(&probe::back(nic as u8).0);
-                let carrier = front.carrier().and_then(|carrier| self.machines.as_ref()?.get(carrier));
-                carrier.and_then(|carrier| carrier.deliver(nic, &mut octets))
+impl State {
+    /// Forgets those that have gone, but for what they counted.
+    fn retire(&mut self) {
+        let Self { gates, past, .. } = self;
+        gates.retain(|gate| {
+            let is_used = Arc::strong_count(gate) > 1;
+            if !is_used {
+                past.sorted.add_all(&gate.sorted);
+                past.classes.add_all(&gate.classes);
             }
-        };
-        self.count_told(nic, taken);
+            is_used
+        });
+    }
+}
+
+impl Voice {
+    /// That of a NIC of a group, if it has a control plane. It goes on with the shadow that is held.
+    ///
+    /// # Errors
+    /// There is no shadow, or no descriptors are left.
+    pub(super) fn new(
+        (group, nic): (&Group, &Nic),
+        supplies: &mut HostServices,
+        held: Option<Arc<Shadow>>,
+        is_pulled: &IsPulled,
+    ) -> Result<Option<Self>> {
+        if group.pattern.control.is_none() {
+            return Ok(None);
+        }
+        let label = group.wanted(nic).label();
+        let shadow = Shadow::served(&label, &group.name, supplies, held)?;
+        let cable = is_pulled.clone();
+        let opened = shadow.open((&group.pattern, nic), Arc::new(move || cable.get()))?;
+        let (source, entry) = opened.into_source();
+        let (read, lost) = (source.read(), source.lost());
+        let state =
+            State { waiting: Some(source), thread: None, gates: Vec::new(), past: PuntGate::default() };
+        Ok(Some(Self {
+            shadow,
+            name: format!("{}/{}-control", group.name, nic.name),
+            written: entry.sink().counters(),
+            entry,
+            read,
+            lost,
+            confinement: supplies.confinement,
+            state: Mutex::new(state),
+        }))
+    }
+
+    /// The shadow, which goes on at a link that takes the place of this one.
+    pub(super) fn shadow(&self) -> Arc<Shadow> {
+        self.shadow.clone()
+    }
+
+    /// Sorts out the frames of these sources, which one thread reads.
+    pub(super) fn sort(&self, sources: Vec<Box<dyn Source>>) -> Vec<Box<dyn Source>> {
+        let gate = Arc::<PuntGate>::default();
+        let mut state = self.state();
+        state.retire();
+        state.gates.push(gate.clone());
+        drop(state);
+        let sort = |source| self.entry.sort(source, self.entry.sink(), gate.clone());
+        sources.into_iter().map(sort).collect()
+    }
+
+    /// Lets what the control plane says leave by this way, if it has none yet.
+    ///
+    /// # Errors
+    /// No thread can be had.
+    pub(super) fn speak(&self, out: &Arc<dyn Sink>) -> Result<()> {
+        let mut state = self.state();
+        if state.thread.is_some() {
+            return Ok(());
+        }
+        let source =
+            state.waiting.take().context("its control plane could not be served: start the run anew")?;
+        let pumps = vec![Pump { source: Box::new(source), sink: out.clone() }];
+        let thread = IoThread::spawn(&self.name, &[], pumps, Idle::Sleep(SPIN), self.confinement)?;
+        state.thread = Some(thread);
+        Ok(())
+    }
+
+    /// Name and kernel thread ID of its thread.
+    pub(super) fn thread(&self) -> Option<(String, i32)> {
+        let state = self.state();
+        let thread = state.thread.as_ref().map(IoThread::thread);
+        thread.map(|thread| (thread.name().to_owned(), thread.tid()))
+    }
+
+    /// Calls `visit` with what is counted at the link.
+    pub(super) fn each_group(&self, visit: &mut Visit<'_>) {
+        let (sorted, classes) = <(SortedCounters, PuntCounters)>::default();
+        let state = self.state();
+        for gate in state.gates.iter().map(|gate| &**gate).chain([&state.past]) {
+            sorted.add_all(&gate.sorted);
+            classes.add_all(&gate.classes);
+        }
+        drop(state);
+        visit("sorted", &sorted);
+        visit("punt", &classes);
+        visit("shadow", &*self.lost);
+        visit("shadow.read", &*self.read);
+        visit("shadow.write", &*self.written);
+    }
+
+    fn counts(&self) -> Vec<IoCounts> {
+        let state = self.state();
+        IoCounts::of(state.thread.as_slice())
+    }
+
+    /// Calls `visit` with what its thread counts.
+    pub(super) fn each_thread_group(&self, visit: &mut dyn FnMut(&str, &dyn Counters)) {
+        thread_groups(&self.counts(), visit);
+    }
+
+    /// Calls `visit` with the name of its thread, and what that has spent.
+    pub(super) fn each_thread(&self, visit: &mut dyn FnMut(&str, u64)) {
+        self.counts().iter().for_each(|io| io.tell(visit));
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -233,7 +233,7 @@ impl Stage {
             balancer.remove(number);
         });
         let sources: Vec<Box<dyn Source>> = vec![Box::new(waiting)];
-        Ok(Ports { sources, is_spread: false, have_entered: true, sinks: open.sinks, outside })
+        Ok(Ports { sources, have_entered: true, sinks: open.sinks, outside, ..Ports::default() })
     }
 }
 

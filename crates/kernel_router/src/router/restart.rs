@@ -27,6 +27,7 @@ impl Router {
         let moving = |e: io::Error| Error::refused(&name, "moving its interfaces into a new namespace", e);
         self.own.send_home().map_err(moving)?;
         own.made = self.hand_over(&own).map_err(moving)?;
+        own.other_ends = std::mem::take(&mut self.own.other_ends);
         // From here on the old namespace has nothing of this router but its name, which is removed before the new namespace is reported.
         drop(self.published.take());
         own.kept = std::mem::take(&mut self.own.kept);

@@ -20,7 +20,7 @@ pub(super) const OWN_MTU: u32 = 1500;
 /// An interface that has just been created.
 pub(super) fn fresh(origin: Option<Origin>) -> ObservedInterface {
     let (addresses, mac) = (BTreeSet::new(), Some(OWN_MAC));
-    ObservedInterface { origin, mac, mtu: OWN_MTU, up: false, addresses, threaded: false }
+    ObservedInterface { origin, mac, mtu: OWN_MTU, up: false, addresses, threaded: false, queue: None }
 }
 
 pub(super) fn take_all(seen: &mut ObservedState, steps: &[Step]) {
@@ -73,6 +73,7 @@ fn unmake(seen: &mut ObservedState, made: &NewInterface) {
     let name = &made.interface;
     let Some(old) = seen.interfaces.remove(name) else { panic!("there is no {name}") };
     assert!(!old.up && !old.threaded && old.addresses.is_empty(), "{name} is in use");
+    assert_eq!(old.queue, None, "a queue would go with {name}");
     assert_eq!(old.origin.as_ref(), Some(&made.origin), "{name} is another one");
     assert!(made.mac.is_none_or(|mac| old.mac == Some(mac)), "{name} had another address");
     assert!(made.mtu.is_none_or(|mtu| old.mtu == mtu), "{name} had another MTU");
@@ -147,6 +148,7 @@ fn set(seen: &mut ObservedState, name: &str, from: Setting, to: Setting) {
         Setting::Mtu(mtu) => Some(Setting::Mtu(std::mem::replace(&mut interface.mtu, mtu))),
         Setting::Up(up) => Some(Setting::Up(std::mem::replace(&mut interface.up, up))),
         Setting::Threaded(on) => Some(Setting::Threaded(std::mem::replace(&mut interface.threaded, on))),
+        Setting::Queue(queue) => Some(Setting::Queue(std::mem::replace(&mut interface.queue, queue))),
     };
     assert_eq!(is, Some(from), "{name} was not so");
     assert_ne!(from, to, "{name} is so");
@@ -162,6 +164,9 @@ fn set(seen: &mut ObservedState, name: &str, from: Setting, to: Setting) {
             assert_eq!(neighbour, None, "a neighbour would be forgotten");
         }
         Setting::Threaded(true) => assert!(interface.up, "{name} polls nothing"),
+        Setting::Queue(_) => {
+            assert!(matches!(interface.origin, Some(Origin::Veth { .. })), "{name} is no pair")
+        }
         _ => {}
     }
 }

@@ -9,8 +9,8 @@ use proptest::prelude::*;
 use super::model::{OWN_MAC, OWN_MTU, fresh, take, take_all};
 use crate::six::NO_IPV6;
 use crate::{
-    Interface, Mode, Neighbour, Object, ObservedState, Obstacle, Origin, PeerNamespace, Route, RouteType,
-    RouterConfig, Setting, Step, TypedRoute, check, interface_sysctl, steps,
+    Interface, Mode, Neighbour, Object, ObservedState, Obstacle, Origin, PeerNamespace, Queue, QueueKind,
+    Route, RouteType, RouterConfig, Setting, Step, TypedRoute, check, interface_sysctl, steps,
 };
 
 const NAMES: [&str; 3] = ["wan", "lan", "dmz"];
@@ -41,6 +41,10 @@ fn v6(segments: [u16; 8], len: u8) -> Prefix {
     Prefix::new(Ipv6Addr::from(segments), len).expect("a prefix")
 }
 
+fn pfifo(limit: u32) -> Queue {
+    Queue { kind: QueueKind::Pfifo, limit }
+}
+
 /// A possible configuration of interface `n`.
 fn interface(n: usize, picks: &mut Picks<'_>) -> Interface {
     let name = NAMES[n];
@@ -57,12 +61,14 @@ fn interface(n: usize, picks: &mut Picks<'_>) -> Interface {
     let v4_own = (0..3).map(|m| v4([10, octet, m, 1], 24));
     let v6_own = v6([0x2001, 0xdb8, n as u16, 0, 0, 0, 0, 1], 64);
     let may_be_threaded = !matches!(origin, Origin::Macvlan { .. });
+    let has_other_end = matches!(origin, Origin::Veth { .. });
     Interface {
         mac: [None, Some([2, 0, 0, 0, 0, octet]), Some([2, 0, 0, 0, 1, octet])][picks.of(3)],
         mtu: [None, Some(OWN_MTU), Some(9000)][picks.of(3)],
         up: picks.of(4) != 0,
         addresses: picks.some(v4_own.chain([v6_own])),
         threaded: may_be_threaded && picks.yes(),
+        queue: [None, Some(100), Some(200)][picks.of(3)].filter(|_| has_other_end).map(pfifo),
         ..Interface::new(name, origin)
     }
 }
@@ -185,6 +191,7 @@ fn meddle(seen: &mut ObservedState, numbers: &[u8]) {
             }
             3 => {
                 present.mtu = 1400;
+                present.queue = None;
                 false
             }
             _ => false,
@@ -203,6 +210,7 @@ fn assert_is(seen: &ObservedState, wanted: &RouterConfig) {
         let present = &seen.interfaces[&interface.name];
         assert_eq!(present.origin.as_ref(), Some(&interface.origin));
         assert_eq!((present.up, present.threaded), (interface.up, interface.threaded));
+        assert_eq!(present.queue, interface.queue);
         assert_eq!(present.addresses, interface.addresses.iter().copied().collect::<BTreeSet<_>>());
         assert!(interface.mac.is_none_or(|mac| present.mac == Some(mac)));
         assert!(interface.mtu.is_none_or(|mtu| present.mtu == mtu));
@@ -488,4 +496,27 @@ fn threads_come_last_and_go_first() {
     assert_eq!(steps(&with, &running(&without)), Ok(vec![threads(true)]));
     assert_eq!(steps(&without, &running(&with)), Ok(vec![threads(false)]));
     assert_eq!(steps(&with, &empty(&[&with])).expect("nothing in the way").last(), Some(&threads(true)));
+}
+
+#[test]
+fn a_queue_is_set_before_its_pair_is_up_and_goes_before_it() {
+    let with = |limit| one_interface(|wan| wan.queue = Some(pfifo(limit)));
+    let without = one_interface(|_| {});
+    let queue = |from: Option<u32>, to: Option<u32>| Step::Set {
+        interface: "wan".to_owned(),
+        from: Setting::Queue(from.map(pfifo)),
+        to: Setting::Queue(to.map(pfifo)),
+    };
+    assert_eq!(steps(&with(9), &running(&without)), Ok(vec![queue(None, Some(9))]));
+    assert_eq!(steps(&with(9), &running(&with(5))), Ok(vec![queue(Some(5), Some(9))]));
+    assert_eq!(steps(&without, &running(&with(5))), Ok(vec![queue(Some(5), None)]));
+    let place = |steps: &[Step], step: &Step| steps.iter().position(|other| other == step).expect("a step");
+    let up =
+        |from, to| Step::Set { interface: "wan".to_owned(), from: Setting::Up(from), to: Setting::Up(to) };
+    let first = steps(&with(5), &empty(&[&without])).expect("nothing in the way");
+    assert!(place(&first, &queue(None, Some(5))) < place(&first, &up(false, true)));
+    let none = RouterConfig::new("edge", Vec::new());
+    let last = steps(&none, &running(&with(5))).expect("nothing in the way");
+    assert!(place(&last, &up(true, false)) < place(&last, &queue(Some(5), None)));
+    assert!(matches!(last.last(), Some(Step::Remove(Object::Interface(_)))), "{last:?}");
 }

@@ -4,5 +4,6 @@ mod all;
 mod comes_home;
 mod forwards;
 mod host;
+mod pulled;
 mod six;
 mod stays;

@@ -127,6 +127,8 @@ pub struct Options {
     pub queues: u16,
     /// vCPUs of the router.
     pub vcpus: u16,
+    /// NICs of the router in `forward`, in pairs: frames enter by the first of each and leave by the second.
+    pub nics: u16,
     /// Confinement (sandbox) of the router's threads and of the thread that plays its I/O thread (`forward`).
     pub sandbox: Confinement,
     /// Misdeed of the hostile neighbour in `hostile`; none: all misdeeds, one after the other.
@@ -174,6 +176,7 @@ impl Default for Options {
             rate: None,
             queues: 1,
             vcpus: 1,
+            nics: 2,
             sandbox: Confinement::Off,
             misdeed: None,
             seconds: 1.0,
@@ -188,9 +191,17 @@ impl Default for Options {
 }
 
 impl Options {
+    /// Returns the CPUs to use.
+    ///
+    /// # Errors
+    /// The allowed CPUs cannot be read.
+    pub fn all_cpus(&self) -> Result<Vec<usize>> {
+        if self.cpus.is_empty() { cores::allowed() } else { Ok(self.cpus.clone()) }
+    }
+
     /// Returns the n-th CPU to use. Fails if there are fewer.
     pub fn cpu(&self, n: usize) -> Result<usize> {
-        let list = if self.cpus.is_empty() { cores::allowed()? } else { self.cpus.clone() };
+        let list = self.all_cpus()?;
         list.get(n).copied().with_context(|| format!("needs {} CPUs, there are {}", n + 1, list.len()))
     }
 
@@ -221,6 +232,16 @@ impl Options {
         ensure!(
             pairs || !e1000,
             "an e1000 has one queue pair, and two vCPUs at most: one for frames, one for interrupts"
+        );
+        ensure!(
+            self.nics.is_multiple_of(2) && self.nics >= 2,
+            "--nics {}: frames pass from one NIC of a pair to the other; write 2, 4, 6 or 8",
+            self.nics
+        );
+        ensure!(
+            self.nics == 2 || self.vcpus == 1 && self.queues == 1,
+            "--nics {} needs one vCPU and one pair of queues",
+            self.nics
         );
         let combines = e1000 && self.mode == TransmitMode::SendCombining;
         ensure!(

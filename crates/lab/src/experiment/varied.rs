@@ -86,6 +86,9 @@ pub struct OptionOverrides {
     /// vCPUs of the router.
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=16))]
     vcpus: Option<u16>,
+    /// NICs of the router in `forward`, in pairs: 2, 4, 6 or 8.
+    #[arg(long, value_parser = clap::value_parser!(u16).range(2..=8))]
+    nics: Option<u16>,
     /// Confine threads as in a running file; `forward` only.
     #[arg(long, value_parser = ["on", "off"])]
     sandbox: Option<String>,
@@ -128,7 +131,7 @@ impl OptionOverrides {
     pub fn change(&self, options: &Options) -> Options {
         let mut options = options.clone();
         take!(self, options: engine, nic, mode, itr, combine, combine_above, attach, vhost, frame, write);
-        take!(self, options: work, queue, flows, routes, queues, vcpus);
+        take!(self, options: work, queue, flows, routes, queues, vcpus, nics);
         if let Some(word) = &self.sandbox {
             options.sandbox = if word == "on" { Confinement::On } else { Confinement::Off };
         }

@@ -203,20 +203,22 @@ impl<C: Clock> Source for Generator<C> {
     }
 }
 
-/// Returns a generator's first frames, at most `most` and at most one burst, as octets.
+/// Returns a generator's first frames as octets: as many as asked for.
 ///
 /// # Errors
 /// The settings are invalid.
-pub fn first_frames(settings: &Settings, most: usize) -> Result<Vec<Vec<u8>>> {
-    let mut all = Vec::new();
-    Generator::new(settings)?.drain(most, &mut |frames| {
-        for frame in frames {
-            let mut octets = vec![0; frame.len()];
-            frame.octets().copy_to_slice(&mut octets);
-            all.push(octets);
-        }
-    });
-    ensure!(!all.is_empty(), "the generator gives no frame");
+pub fn first_frames(settings: &Settings, count: usize) -> Result<Vec<Vec<u8>>> {
+    let (mut all, mut generator) = (Vec::new(), Generator::new(settings)?);
+    while all.len() < count {
+        let given = generator.drain(count - all.len(), &mut |frames| {
+            for frame in frames {
+                let mut octets = vec![0; frame.len()];
+                frame.octets().copy_to_slice(&mut octets);
+                all.push(octets);
+            }
+        });
+        ensure!(given > 0, "the generator gives no frame");
+    }
     Ok(all)
 }
 

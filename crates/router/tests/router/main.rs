@@ -3,6 +3,7 @@
 mod application;
 mod arp;
 mod balancer;
+mod common_neighbours;
 mod corners;
 mod forwarding;
 mod fragments;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use config::Router;
-use config::learned::{LearnedGateway, Lesson};
+use config::learned::{LearnedGateway, LearnedMac, Lesson};
 use control::{Port, Ports, Translator};
 use fpm::Session;
 use netlink::{Change, Link, Mirror, News, NextHop, Object, Route, RouteId, RouteKind};
@@ -18,6 +18,9 @@ const MOST_LESSONS: usize = 4;
 /// Index of `lo` in each namespace.
 const LOOPBACK: u32 = 1;
 
+/// Ethernet addresses of virtual routers without their numbers, for IPv4 and IPv6 (RFC 5798, 7.3).
+const VIRTUAL: [[u8; 5]; 2] = [[0, 0, 0x5e, 0, 1], [0, 0, 0x5e, 0, 2]];
+
 /// Key of a route in a mirror.
 type RouteKey = (RouteId, (RouteKind, Option<u32>, Vec<NextHop>));
 
@@ -25,6 +28,8 @@ type RouteKey = (RouteId, (RouteKind, Option<u32>, Vec<NextHop>));
 pub(super) struct Routes {
     pub(super) session: Session,
     ports: Ports,
+    /// Number of the NIC of each link.
+    nics: Vec<u8>,
     translator: Translator,
     table: Taught,
     /// Routes of the kernel that are in the session's table.
@@ -37,6 +42,8 @@ pub(super) struct Routes {
     is_changed: bool,
     /// Addresses as they were told last.
     addresses: Vec<IpAddr>,
+    /// Ethernet addresses beside those of NICs, as they were told last.
+    macs: Vec<LearnedMac>,
     telling: Telling,
     counts: Counts,
 }
@@ -50,6 +57,7 @@ struct Telling {
     begins: bool,
     is_anew: bool,
     addresses: bool,
+    macs: bool,
     /// Next hops that do not answer.
     silent: bool,
 }
@@ -61,6 +69,7 @@ impl Routes {
             // FRR 8.4 expects no answers to its routes.
             session: Session::new(false).counted_by(counts.fpm.clone()),
             ports: Ports::default(),
+            nics: Vec::new(),
             translator: Translator::counted_by(counts.routes.clone()),
             table: Taught::default(),
             followed: BTreeMap::new(),
@@ -68,6 +77,7 @@ impl Routes {
             silent: BTreeSet::new(),
             is_changed: false,
             addresses: Vec::new(),
+            macs: Vec::new(),
             telling: Telling::default(),
             counts,
         };
@@ -103,10 +113,14 @@ impl Routes {
             Some((router.link_name(number)?.to_owned(), port))
         };
         self.ports = Ports::new((0..links).filter_map(port));
+        let own = 0..router.nics.len();
+        let nics = own.chain(router.forwarding.interfaces.iter().map(|interface| interface.nic));
+        self.nics = nics.map(|nic| u8::try_from(nic).unwrap_or(u8::MAX)).collect();
         for link in mirror.links().iter() {
             self.ports.take(&Change::Set(link.clone()));
         }
         self.translator.ports_changed(&self.ports, &mut self.table);
+        self.note_addresses(mirror);
         self.is_changed = true;
     }
 
@@ -134,6 +148,9 @@ impl Routes {
             let is_by_it = |route: &&Route| route.next_hops.iter().any(|hop| hop.index == link.index);
             mirror.routes().iter().filter(is_by_it).for_each(|route| self.take_route(route));
         }
+        if is_virtual(link) {
+            self.note_addresses(mirror);
+        }
     }
 
     /// Notes whether a link has carrier. Returns true if that is new.
@@ -160,13 +177,32 @@ impl Routes {
         }
     }
 
+    /// Notes which addresses are the router's: not those of a virtual router of which another one is the master.
     fn note_addresses(&mut self, mirror: &Mirror) {
-        let own = mirror.addresses().iter().map(|address| address.prefix.ip);
-        let own: BTreeSet<IpAddr> = own.filter(|ip| !ip.is_loopback()).collect();
-        let own: Vec<IpAddr> = own.into_iter().collect();
-        if own != self.addresses {
-            (self.addresses, self.telling.addresses) = (own, true);
+        let link = |index: u32| mirror.links().of(&index).next();
+        let is_held = |index: u32| link(index).is_none_or(|link| !is_virtual(link) || is_master(link));
+        let own = mirror.addresses().iter().filter(|address| is_held(address.index));
+        let ips: BTreeSet<IpAddr> =
+            own.map(|address| address.prefix.ip).filter(|ip| !ip.is_loopback()).collect();
+        // One without addresses was not taken over by vrrpd yet.
+        let with_addresses = mirror.addresses().iter().filter(|address| !is_of_link(address.prefix.ip));
+        let macs = with_addresses.filter_map(|address| self.virtual_mac(link(address.index)?));
+        let macs: BTreeSet<LearnedMac> = macs.collect();
+        let (ips, macs): (Vec<IpAddr>, Vec<LearnedMac>) =
+            (ips.into_iter().collect(), macs.into_iter().collect());
+        if ips != self.addresses {
+            (self.addresses, self.telling.addresses) = (ips, true);
         }
+        if macs != self.macs {
+            (self.macs, self.telling.macs) = (macs, true);
+        }
+    }
+
+    /// Ethernet address of a virtual router of which this one is the master.
+    fn virtual_mac(&self, link: &Link) -> Option<LearnedMac> {
+        let mac = link.mac.filter(|_| is_virtual(link) && is_master(link))?;
+        let below = self.ports.get(link.lower?)?;
+        Some(LearnedMac { nic: *self.nics.get(usize::from(below.nic))?, mac })
     }
 
     /// Takes a verdict of BFD: the next hop at this address of an interface answers, or does not. Index 0: of any.
@@ -182,7 +218,11 @@ impl Routes {
             if self.session.rib_mut().judge(index, via, is_alive) {
                 (self.is_changed, self.telling.silent) = (true, true);
             }
-            if is_alive { self.silent.remove(&(index, via)) } else { self.silent.insert((index, via)) };
+            if is_alive {
+                self.silent.remove(&(index, via))
+            } else {
+                self.silent.insert((index, via))
+            };
         }
     }
 
@@ -234,8 +274,14 @@ impl Routes {
     /// A new data plane knows nothing: it is told everything.
     pub(super) fn tell_anew(&mut self) {
         self.table.tell_anew();
-        self.telling =
-            Telling { credit: MOST_LESSONS, begins: true, is_anew: true, addresses: true, silent: true };
+        self.telling = Telling {
+            credit: MOST_LESSONS,
+            begins: true,
+            is_anew: true,
+            addresses: true,
+            macs: true,
+            silent: true,
+        };
     }
 
     /// A lesson was taken.
@@ -245,8 +291,8 @@ impl Routes {
 
     /// The next lesson, if there is something to tell and it may be sent.
     pub(super) fn lesson(&mut self) -> Option<Lesson> {
-        let Telling { credit, begins, is_anew, addresses, silent } = self.telling;
-        let is_due = is_anew || addresses || silent || !self.table.is_told();
+        let Telling { credit, begins, is_anew, addresses, macs, silent } = self.telling;
+        let is_due = is_anew || addresses || macs || silent || !self.table.is_told();
         if !is_due || credit == 0 {
             return None;
         }
@@ -259,22 +305,38 @@ impl Routes {
         let (groups, routes) = self.table.take();
         let ends = is_anew && self.table.is_told();
         let addresses = addresses.then(|| self.addresses.clone());
-        (self.telling.begins, self.telling.addresses) = (false, false);
+        let macs = macs.then(|| self.macs.clone());
+        (self.telling.begins, self.telling.addresses, self.telling.macs) = (false, false, false);
         self.telling.is_anew = is_anew && !ends;
-        Some(Lesson { begins, ends, groups, routes, down, addresses })
+        Some(Lesson { begins, ends, groups, routes, down, addresses, macs })
+    }
+}
+
+/// Returns true if a link has the Ethernet address of a virtual router.
+fn is_virtual(link: &Link) -> bool {
+    let number_of = |mac: &[u8; 6]| VIRTUAL.iter().any(|known| mac.starts_with(known));
+    link.lower.is_some() && link.mac.as_ref().is_some_and(number_of)
+}
+
+/// Returns true if vrrpd does not keep the link of a virtual router down.
+const fn is_master(link: &Link) -> bool {
+    link.running && !link.proto_down
+}
+
+/// Returns true for addresses that mean something on one link only.
+const fn is_of_link(ip: IpAddr) -> bool {
+    match ip {
+        IpAddr::V4(_) => false,
+        IpAddr::V6(ip) => ip.is_unicast_link_local(),
     }
 }
 
 /// Returns true for routes of the kernel that packets of others may follow.
 fn is_followed(route: &Route) -> bool {
     let to = route.id.to.ip;
-    let is_of_link = match to {
-        IpAddr::V4(_) => false,
-        IpAddr::V6(ip) => ip.is_unicast_link_local(),
-    };
     let is_of_host =
         route.kind == RouteKind::Unicast && route.next_hops.iter().any(|hop| hop.index == LOOPBACK);
-    route.id.table == MAIN && !is_of_link && !is_of_host && !to.is_loopback() && !to.is_multicast()
+    route.id.table == MAIN && !is_of_link(to) && !is_of_host && !to.is_loopback() && !to.is_multicast()
 }
 
 #[cfg(test)]

@@ -88,7 +88,7 @@ impl Vlan<'_> {
 }
 
 /// Takes an error with this number for success.
-fn unless(outcome: io::Result<()>, fine: Errno) -> io::Result<()> {
+pub(super) fn unless(outcome: io::Result<()>, fine: Errno) -> io::Result<()> {
     match outcome {
         Err(error) if error.raw_os_error() == Some(fine.raw_os_error()) => Ok(()),
         other => other,

@@ -8,7 +8,7 @@ use attach::Function;
 use config::forwarding::{self, Destination, ReversePath};
 use config::{Mac, Nic, Plan, Router, RpFilter};
 use kernel_router::{
-    Interface, Mode, Neighbour, Origin, Route, RouteType, RouterConfig, TypedRoute, interface_sysctl,
+    Interface, Mode, Neighbour, Origin, Queue, Route, RouteType, RouterConfig, TypedRoute, interface_sysctl,
 };
 use lxc::{Container, Link, Root};
 use netlink::Prefix;
@@ -28,10 +28,14 @@ pub(crate) struct Spec {
     pub(super) bridges: Vec<(String, String)>,
     /// veth pairs that LXC creates and whose receive work NAPI threads do: the end in the container, and the end on the host.
     pub(super) pairs: Vec<(String, String)>,
+    /// Queueing disciplines of the host ends of veth pairs that LXC creates: the end in the container, and the end on the host.
+    pub(super) queues: Vec<(String, String, Queue)>,
     /// Virtual functions, by interface position.
     pub(super) functions: Vec<(usize, Function)>,
     /// Maximum packets per second that may enter it; `None`: unlimited.
     pub(super) limit: Option<u64>,
+    /// True if the packets that the kernel drops are counted by its reason.
+    pub(crate) drop_reasons: bool,
 }
 
 impl Spec {
@@ -75,9 +79,11 @@ pub(super) fn one(router: &Router) -> Result<Spec> {
     wanted.typed = typed(router)?;
     wanted.neighbours = neighbours(router);
     wanted.sysctls.extend(sysctls(router));
-    let (bridges, pairs, functions) = (Vec::new(), Vec::new(), functions(router));
+    let (bridges, pairs, queues) = Default::default();
+    let functions = functions(router);
     let limit = router.limit.map(config::Rate::pps);
-    let mut spec = Spec { wanted, container: None, bridges, pairs, functions, limit };
+    let drop_reasons = router.kernel.is_some_and(|kernel| kernel.drop_reasons);
+    let mut spec = Spec { wanted, container: None, bridges, pairs, queues, functions, limit, drop_reasons };
     if let Some(container) = &router.container {
         spec.add_container(&router.name, container)?;
     }
@@ -93,6 +99,8 @@ impl Spec {
                 Origin::Veth { peer, bridge, .. } => {
                     self.bridges.extend(bridge.map(|bridge| (peer.clone(), bridge)));
                     self.pairs.extend(interface.threaded.then(|| (interface.name.clone(), peer.clone())));
+                    let queue = interface.queue.take();
+                    self.queues.extend(queue.map(|queue| (interface.name.clone(), peer.clone(), queue)));
                     Link::Veth { peer }
                 }
                 Origin::Macvlan { parent, mode } => Link::Macvlan { parent, mode },
@@ -135,7 +143,8 @@ fn functions(router: &Router) -> Vec<(usize, Function)> {
 
 fn interface(router: &Router, nic: &Nic) -> Result<Interface> {
     let of_nic = || format!("router {}, NIC {}", router.name, nic.name);
-    let origin = router.wanted(nic).origin().with_context(of_nic)?;
+    let wanted = router.wanted(nic);
+    let origin = wanted.origin().with_context(of_nic)?;
     let six = nic.six.addresses.iter().map(|address| prefix(address.ip, address.len));
     let addresses = nic.addresses.iter().map(|address| prefix(address.ip, address.len)).chain(six);
     let mut interface = Interface::new(&nic.name, origin);
@@ -145,6 +154,7 @@ fn interface(router: &Router, nic: &Nic) -> Result<Interface> {
     interface.addresses = addresses.collect::<Result<_>>().with_context(of_nic)?;
     // Macvlans receive on the thread of their parent interface, and TAPs of a switch on that of the data plane.
     interface.threaded = router.is_threaded() && nic.attach.has_napi();
+    interface.queue = wanted.queue();
     Ok(interface)
 }
 

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use api::{Answer, Counters, NicDetails, Request, RouterDetails, RouterStatus, State, Ticket};
+use api::{Answer, Counters, NicDetails, Request, RouterDetails, RouterStatus, State, Ticket, Value};
 use config::Router;
 
 use super::backend::Counted;
 use super::napi::Napi;
-use super::plan;
 use super::work::Task;
+use super::{drop_reasons, plan};
 use crate::Supervisor;
 
 impl Supervisor {
@@ -69,18 +69,21 @@ impl Supervisor {
 
     /// State of a NIC; its settings are filled in from the plan.
     fn kernel_nic(&self, router: &str, nic: &str) -> NicDetails {
-        let seen = self.kernels.forwarders.get(router).and_then(|known| known.seen.nics.get(nic));
-        let carrier = seen.map(|seen| match seen {
+        let known = self.kernels.forwarders.get(router);
+        let carrier = known.and_then(|known| known.seen.nics.get(nic)).map(|seen| match seen {
             Some(true) => "up",
             Some(false) => "down",
             None => "gone",
         });
+        let drops = known.and_then(|known| known.seen.drops.get(nic)).map(drop_reasons::words);
+        let carrier = carrier.map(|word| ("carrier", Value::from(word)));
+        let settings = carrier.into_iter().chain(drops.map(|words| ("drops", Value::from(words))));
         NicDetails {
             name: nic.to_owned(),
             attach: String::new(),
             mac: String::new(),
             addresses: Vec::new(),
-            settings: carrier.into_iter().map(|word| ("carrier".to_owned(), word.into())).collect(),
+            settings: settings.map(|(key, value)| (key.to_owned(), value)).collect(),
         }
     }
 

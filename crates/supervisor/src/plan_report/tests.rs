@@ -55,7 +55,10 @@ fn of_a_router_without_a_machine_nothing_is_told_of_one() {
     let plan = config::parse(text, "x.toml").expect("a good file");
     let router = &plan.routers[0];
     let keys: Vec<String> = settings(router).into_keys().collect();
-    assert_eq!(keys, ["engine", "forwarding", "proxy_arp", "restart", "rp_filter", "threaded"]);
+    assert_eq!(
+        keys,
+        ["drop_reasons", "engine", "forwarding", "proxy_arp", "restart", "rp_filter", "threaded"]
+    );
     let keys: Vec<String> = nic(router, &router.nics[0]).settings.into_keys().collect();
     assert_eq!(keys, ["mtu"]);
 }

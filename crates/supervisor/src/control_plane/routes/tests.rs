@@ -1,4 +1,4 @@
-use config::learned::{LearnedFate, LearnedGroup, LearnedHop, LearnedRoute, LearnedWay};
+use config::learned::{LearnedFate, LearnedGroup, LearnedHop, LearnedMac, LearnedRoute, LearnedWay};
 use fpm::Key;
 use netlink::Prefix;
 
@@ -9,6 +9,7 @@ fn routes() -> Routes {
     Routes {
         session: Session::new(false),
         ports: Ports::new([("wan".to_owned(), Port { nic: 3, vlan: 0 })]),
+        nics: vec![0, 1, 2, 3],
         translator: Translator::default(),
         table: Taught::default(),
         followed: BTreeMap::new(),
@@ -16,6 +17,7 @@ fn routes() -> Routes {
         silent: BTreeSet::new(),
         is_changed: false,
         addresses: Vec::new(),
+        macs: Vec::new(),
         telling: Telling::default(),
         counts: Counts::default(),
     }
@@ -29,6 +31,7 @@ fn link(running: bool) -> Link {
         mtu: 1500,
         up: true,
         running,
+        proto_down: false,
         master: None,
         lower: None,
         group: 0,
@@ -59,7 +62,7 @@ fn a_new_data_plane_is_told_everything_and_then_what_changes() {
     routes.tell_anew();
     let first = routes.lesson().expect("the first lesson");
     assert_eq!((first.begins, first.ends, first.routes.len()), (true, false, MOST));
-    assert_eq!(first.addresses, Some(Vec::new()));
+    assert_eq!((first.addresses, first.macs), (Some(Vec::new()), Some(Vec::new())));
     let hop = LearnedHop { link: 3, via: None, weight: 1 };
     let shared = LearnedGroup { number: 1, way: Some(LearnedWay::Hops(vec![hop])) };
     assert_eq!(first.groups, [shared], "all routes share it");
@@ -145,4 +148,31 @@ fn routes_of_links_and_of_the_host_itself_are_its_own() {
     let mut other = route(prefix(0), 7);
     other.id.table = 255;
     assert!(!is_followed(&other));
+}
+
+/// Interface of the virtual router 5 on that of NIC 3.
+fn virtual_link(running: bool, proto_down: bool) -> Link {
+    let mac = Some([0, 0, 0x5e, 0, 1, 5]);
+    Link { index: 8, name: "vrrp4-7-5".to_owned(), mac, lower: Some(7), proto_down, ..link(running) }
+}
+
+#[test]
+fn the_address_of_a_virtual_router_is_that_of_its_master() {
+    let mut routes = routes();
+    routes.ports.take(&Change::Set(link(true)));
+    let master = virtual_link(true, false);
+    let held = LearnedMac { nic: 3, mac: [0, 0, 0x5e, 0, 1, 5] };
+    assert_eq!(routes.virtual_mac(&master), Some(held));
+    assert_eq!(routes.virtual_mac(&virtual_link(false, true)), None, "another one is the master");
+    assert_eq!(routes.virtual_mac(&virtual_link(true, true)), None, "its cable alone makes it none");
+    assert_eq!(routes.virtual_mac(&Link { mac: Some([2, 0, 0, 0, 1, 5]), ..master.clone() }), None);
+    assert_eq!(routes.virtual_mac(&Link { lower: Some(9), ..master }), None, "it is at no NIC");
+    let wrong = [[0, 0, 0x5e, 0, 3, 5], [0, 0, 0x5e, 1, 1, 5]];
+    assert!(wrong.iter().all(|mac| !is_virtual(&Link { mac: Some(*mac), ..virtual_link(true, false) })));
+    assert!(!is_virtual(&Link { lower: None, ..virtual_link(true, false) }), "it is an interface itself");
+    routes.tell_anew();
+    routes.lesson().expect("everything");
+    (routes.macs, routes.telling.macs) = (vec![held], true);
+    assert_eq!(routes.lesson(), Some(Lesson { macs: Some(vec![held]), ..Lesson::default() }));
+    assert_eq!(routes.lesson(), None);
 }

@@ -199,3 +199,26 @@ fn a_virtual_function_is_moved_as_soon_as_its_interface_is_known() {
         }
     }
 }
+
+#[test]
+fn a_queue_is_at_the_other_end_of_a_pair() {
+    let text = "[[router]]\nname = \"edge\"\nengine = \"kernel\"\n\
+        [[router.nic]]\nname = \"wan\"\nattach = \"veth:rr-wan\"\nqdisc = \"pfifo\"\nqdisc_limit = 300\n\
+        [[router.nic]]\nname = \"lan\"\nattach = \"veth:rr-lan\"\n";
+    let queue = Queue { kind: kernel_router::QueueKind::Pfifo, limit: 300 };
+    let own = |spec: &Spec| spec.wanted.interfaces.iter().map(|wanted| wanted.queue).collect::<Vec<_>>();
+    let spec = specs(text).remove(0);
+    assert_eq!((own(&spec), spec.queues.as_slice()), (vec![Some(queue), None], &[][..]));
+    assert_eq!(kernel_router::check(&spec.wanted), Ok(()));
+    // LXC makes the pairs of a container.
+    let spec = specs(&text.replace("kernel", "lxc")).remove(0);
+    let queues = [("wan".to_owned(), "rr-wan".to_owned(), queue)];
+    assert_eq!((own(&spec), spec.queues.as_slice()), (vec![None, None], &queues[..]));
+    assert_eq!(kernel_router::check(&spec.wanted), Ok(()));
+}
+
+#[test]
+fn drops_are_counted_by_reason_if_the_file_asks() {
+    let text = FILE.replace("threaded = true\n", "threaded = true\ndrop_reasons = true\n");
+    assert_eq!([FILE, &text].map(|text| specs(text)[0].drop_reasons), [false, true]);
+}
