@@ -11,8 +11,8 @@ use command_line::group;
 use crate::ps::format_duration;
 use crate::routing::{self, Topic, Wish};
 
-/// Prints all there is to know about a router, or about a group as one; where they are asked for about each of its members and balancers. A topic
-/// of control planes is shown instead, unless a router has its name and no more is said.
+/// Prints all there is to know about a router, or about a group as one; where they are asked for about each of its members and
+/// balancers. A topic of control planes is shown instead, unless a router has its name and no more is said.
 ///
 /// # Errors
 /// There is no such router.
