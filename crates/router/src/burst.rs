@@ -83,7 +83,7 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
         if burst.is_empty() {
             return 0;
         }
-        if (self.six_seen | self.checked) >> nic & 1 != 0 {
+        if (self.mixed | self.checked) >> nic & 1 != 0 {
             return self.serve_both(platform, nic, &mut burst);
         }
         for buffer in &burst {
@@ -126,7 +126,7 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
                 let out = entry.nic();
                 self.append(platform, out, buffer);
                 forwarded += 1;
-            } else if let Some(out) = self.by_group(&mut buffer, (hop, lookup.destination)) {
+            } else if let Some(out) = self.detour(&mut buffer, (hop, lookup.destination)) {
                 self.append(platform, out, buffer);
                 forwarded += 1;
             } else {

@@ -1,7 +1,7 @@
 //! The router: burst -> Ethernet -> ARP | IPv4 | IPv6 -> lookup -> rewrite -> burst.
 //!
 //! [`Router::poll`] makes one pass over all NICs. Plain IPv4 frames to be forwarded take the hot path (`burst`), and so do
-//! plain IPv6 frames of NICs at which such frames have been seen (`six::burst`); every other frame takes the slow path
+//! plain IPv6 frames and frames with VLAN tags of NICs at which such have been seen (`six::burst`); every other frame takes the slow path
 //! (`slow`, `six`), one at a time, without changing the order of frames. For each frame
 //! received exactly one counter of [`ledger::RouterCounters`] is incremented: forwarded, consumed, or a named drop; a
 //! packet that waits for its neighbour is counted when it leaves the queue.
@@ -13,6 +13,7 @@ mod arp;
 mod burst;
 mod collect;
 mod config;
+mod detour;
 mod fragment;
 mod group;
 mod icmp;

@@ -73,8 +73,8 @@ pub struct Router<'a, B, R> {
     /// For each cable, how often it had been plugged in at the last check.
     plug_counts: [u32; MAX_NICS],
     pub(crate) identification: u16,
-    /// Interfaces at which IPv6 frames were seen lately, as bits.
-    pub(crate) six_seen: u64,
+    /// Interfaces at which IPv6 frames, or frames with VLAN tags, were seen lately, as bits.
+    pub(crate) mixed: u64,
     /// Interfaces with a filter of sources, as bits.
     pub(crate) checked: u64,
     /// State of the pseudo-random numbers that spread timers.
@@ -120,7 +120,7 @@ impl<'a, B: Buffer, R: Routes> Router<'a, B, R> {
             ageing_due: None,
             plug_counts: [0; MAX_NICS],
             identification: 0,
-            six_seen: 0,
+            mixed: 0,
             redirects: config.redirects,
             table: config.table,
             seed,
