@@ -35,6 +35,7 @@ mod six;
 mod slow;
 mod sources;
 mod tags;
+mod trunk;
 
 pub use adjacency::Adjacencies;
 pub use config::{
@@ -47,3 +48,4 @@ pub use platform::{Buffer, Burst, HEAD, Platform};
 pub use reverse_path::ReversePath;
 pub use router::{Router, Waiting};
 pub use routes::{Both, CHOICES, NextHop, NoRoutes6, Refusal, Routes, Routes6};
+pub use trunk::Trunks;

@@ -155,6 +155,14 @@ impl<'a, B: Buffer, R: Routes> Router<'a, B, R> {
         frames
     }
 
+    /// Handles frames that NIC `nic` has received, and that the platform has sorted out for this router ([`crate::Trunks`]). The
+    /// burst is empty afterwards. [`Router::poll_some`] keeps the time.
+    pub fn take<P: Platform<Buffer = B>>(&mut self, platform: &mut P, nic: usize, burst: &mut Burst<B>) {
+        self.keep_up(platform);
+        self.handle(platform, nic, burst);
+        self.flush(platform);
+    }
+
     /// Reads the clock from time to time, and notices changes.
     #[inline(always)]
     fn begin_pass<P: Platform<Buffer = B>>(&mut self, platform: &mut P) {
