@@ -1,7 +1,7 @@
 //! Trunks: NICs of which VLANs belong to other routers on the same platform than the NIC itself.
 
 use arrayvec::ArrayVec;
-use frame::vlan::Tags;
+use frame::vlan::{self, Tags};
 
 use crate::config::{MAX_INTERFACES, MAX_NICS, Vlan};
 use crate::platform::Buffer;
@@ -39,7 +39,7 @@ impl Trunks {
         if !has_tag(buffer) {
             return None;
         }
-        let tags = Tags::parse(buffer.octets()).ok()?;
+        let tags = Tags::parse(buffer.octets()).ok().filter(|tags| !vlan::is_tag(tags.ethertype))?;
         let is_its = |own: &Vlan| match (own.outer, tags.tags()) {
             (None, [tag]) => tag.id() == own.id,
             (Some(outer), [first, second]) => first.id() == outer && second.id() == own.id,
