@@ -60,3 +60,4 @@ mod t46_jumbo;
 mod t47_many_nics;
 mod t48_next_hops;
 mod t49_vrf;
+mod t50_vlans;
