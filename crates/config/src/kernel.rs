@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use crate::forwarding::{ReversePath, is_spread};
+use crate::forwarding::ReversePath;
 use crate::napi;
 use crate::plan::{Container, Engine, ForwardingSettings, Nic, Router, RpFilter};
 use crate::read::valued;
@@ -131,13 +131,9 @@ fn no_machine() -> &'static str {
     "a kernel router has no machine; remove this key, or write another engine"
 }
 
-/// Refuses routes with several gateways, and IPv6 routes without a gateway by NICs that do not take part in IPv6.
+/// Refuses IPv6 routes without a gateway by NICs that do not take part in IPv6.
 fn verify_routes(section: &Section<'_>, router: &Router) {
     for table in section.tables("route") {
-        if is_spread(&table) {
-            let what = "a kernel router has one gateway for each route in this version; remove the others, or write another engine";
-            table.fault(table.line_of("via"), "via", what);
-        }
         let is_on_link = !table.has("via") && !table.has("type") && table.peek_text("to").is_some_and(is_six);
         let Some(name) = table.peek_text("nic").filter(|_| is_on_link) else { continue };
         if router.nics.iter().any(|nic| nic.name == name && nic.six.addresses.is_empty()) {

@@ -51,6 +51,7 @@ impl Executor<'_> {
                 Ok(self.own.kernel.add_address(self.own.index(interface)?, *prefix)?)
             }
             Object::Route(route) => Ok(self.own.kernel.insert_route(&self.entered(route)?)?),
+            Object::SpreadRoute(route) => self.spread(route),
             Object::TypedRoute(route) => Ok(self.own.kernel.insert_route(&entered(*route))?),
             Object::Neighbour(Neighbour { interface, ip, mac }) => {
                 Ok(self.own.kernel.add_neighbour(self.own.index(interface)?, *ip, *mac)?)
@@ -73,6 +74,7 @@ impl Executor<'_> {
                 let removed = self.entered(route).and_then(|route| self.own.kernel.remove_route(&route));
                 ignore_errors(removed, &[Errno::NODEV, Errno::SRCH])
             }
+            Object::SpreadRoute(route) => self.gather(route),
             Object::TypedRoute(route) => {
                 ignore_errors(self.own.kernel.remove_route(&entered(*route)), &[Errno::SRCH])
             }

@@ -97,8 +97,8 @@ pub fn check(wanted: &RouterConfig) -> Result<(), Fault> {
     check_moved(wanted)?;
     check_once(wanted)?;
     check_places(wanted)?;
-    let typed = wanted.typed.iter().map(|route| route.to);
-    match wanted.routes.iter().map(|route| route.to).chain(typed).find(|to| !is_network(*to)) {
+    let others = wanted.spread.iter().map(|route| route.to).chain(wanted.typed.iter().map(|route| route.to));
+    match wanted.routes.iter().map(|route| route.to).chain(others).find(|to| !is_network(*to)) {
         Some(to) => Err(Fault::Network { to }),
         None => Ok(()),
     }
@@ -155,11 +155,13 @@ fn check_once(wanted: &RouterConfig) -> Result<(), Fault> {
         0 => format!("the route to {}", route.to),
         metric => format!("the route to {} of metric {metric}", route.to),
     });
+    let spread = wanted.spread.iter().map(|route| format!("the route to {}", route.to));
     let typed = wanted.typed.iter().map(|route| format!("the route to {}", route.to));
     let neighbours =
         wanted.neighbours.iter().map(|one| format!("the neighbour {} of `{}`", one.ip, one.interface));
     let mut seen = BTreeSet::new();
-    let mut all = names.chain(taken).chain(addresses).chain(routes).chain(typed).chain(neighbours);
+    let routes = routes.chain(spread).chain(typed);
+    let mut all = names.chain(taken).chain(addresses).chain(routes).chain(neighbours);
     match all.find(|what| !seen.insert(what.clone())) {
         Some(what) => Err(Fault::Twice { what }),
         None => Ok(()),
@@ -169,11 +171,14 @@ fn check_once(wanted: &RouterConfig) -> Result<(), Fault> {
 /// Checks that each object's interface exists.
 fn check_places(wanted: &RouterConfig) -> Result<(), Fault> {
     let routes = wanted.routes.iter().map(|route| (format!("the route to {}", route.to), &*route.interface));
+    let spread = wanted.spread.iter().flat_map(|route| {
+        route.ways.iter().map(|way| (format!("the route to {}", route.to), &*way.interface))
+    });
     let neighbours =
         wanted.neighbours.iter().map(|one| (format!("the neighbour {}", one.ip), &*one.interface));
     let parameters =
         wanted.sysctls.keys().filter_map(|key| Some((format!("the parameter {key}"), interface_of(key)?)));
-    let mut all = routes.chain(neighbours).chain(parameters);
+    let mut all = routes.chain(spread).chain(neighbours).chain(parameters);
     match all.find(|(_, interface)| wanted.interface(interface).is_none()) {
         Some((what, interface)) => Err(Fault::NoInterface { what, interface: interface.to_owned() }),
         None => Ok(()),

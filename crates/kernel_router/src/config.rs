@@ -6,7 +6,7 @@ use std::net::IpAddr;
 
 use netlink::{Mac, Prefix};
 
-use crate::{Mode, TypedRoute, six};
+use crate::{Mode, SpreadRoute, TypedRoute, six};
 
 /// Enables IPv4 forwarding. Writing it resets other sysctls to host or router defaults (RFC 1122 and 1812), so it is set before
 /// them.
@@ -25,6 +25,8 @@ pub struct RouterConfig {
     pub interfaces: Vec<Interface>,
     /// Static routes.
     pub routes: Vec<Route>,
+    /// Static routes with several gateways.
+    pub spread: Vec<SpreadRoute>,
     /// Static routes by which nothing is forwarded.
     pub typed: Vec<TypedRoute>,
     /// Permanent neighbours.
@@ -139,6 +141,8 @@ impl RouterConfig {
         let is_up = |name: &str| self.interface(name).is_some_and(|interface| interface.up);
         now.routes.retain(|route| is_up(&route.interface));
         now.neighbours.retain(|neighbour| is_up(&neighbour.interface));
+        now.spread.iter_mut().for_each(|route| route.ways.retain(|way| is_up(&way.interface)));
+        now.spread.retain(|route| !route.ways.is_empty());
         for route in now.routes.iter_mut().filter(|route| !route.to.ip.is_ipv4() && route.metric == 0) {
             route.metric = six::METRIC;
         }

@@ -135,6 +135,7 @@ fn sentence(step: &Step, errno: Errno) -> Option<String> {
             Errno::EXIST => Some(ROUTE_EXISTS.to_owned()),
             _ => None,
         },
+        Step::Add(Object::SpreadRoute(_)) => of_spread(errno),
         Step::Add(Object::TypedRoute(_)) if errno == Errno::EXIST => Some(ROUTE_EXISTS.to_owned()),
         Step::Add(Object::Address { .. }) => match errno {
             Errno::EXIST => {
@@ -152,6 +153,21 @@ fn sentence(step: &Step, errno: Errno) -> Option<String> {
         Step::Set { .. } if errno == Errno::NODEV => Some("the interface is gone".to_owned()),
         _ => None,
     }
+}
+
+fn of_spread(errno: Errno) -> Option<String> {
+    let why = match errno {
+        Errno::OPNOTSUPP => {
+            "this kernel has no groups of next hops (Linux 5.3): write one gateway, or another engine"
+        }
+        Errno::NETUNREACH | Errno::HOSTUNREACH | Errno::INVAL => {
+            "a gateway lies in no network that is connected to its interface: give it an address there"
+        }
+        Errno::NETDOWN => "an interface has lost its carrier meanwhile",
+        Errno::EXIST => ROUTE_EXISTS,
+        _ => return None,
+    };
+    Some(why.to_owned())
 }
 
 fn of_interface(origin: &Origin, errno: Errno) -> Option<String> {

@@ -105,13 +105,12 @@ fn it_has_both_families_and_routes_of_a_type() {
 }
 
 #[test]
-fn a_route_has_one_gateway() {
-    let route = "[[router.route]]\nto = \"203.0.113.0/24\"\nvia = [\"192.0.2.9\", \"192.0.2.10\"]";
-    assert_eq!(
-        faults("", &format!("{VETH}\naddress = \"192.0.2.1/24\"\n{route}")),
-        "f.toml:11: router.route.via: a kernel router has one gateway for each route in this version; remove the others, or write \
-         another engine"
-    );
+fn a_route_has_several_gateways() {
+    let route =
+        "[[router.route]]\nto = \"203.0.113.0/24\"\nvia = [\"192.0.2.9\", \"192.0.2.10\"]\nweights = [3, 1]";
+    let plan = good("", &format!("{VETH}\naddress = \"192.0.2.1/24\"\n{route}"));
+    let spread = &plan.routers[0].forwarding.spread;
+    assert_eq!(spread[0].gateways(), "192.0.2.9 * 3, 192.0.2.10");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use super::model::{OWN_MAC, OWN_MTU, fresh, take, take_all};
 use crate::six::NO_IPV6;
 use crate::{
     Interface, Mode, Neighbour, Object, ObservedState, Obstacle, Origin, PeerNamespace, Route, RouteType,
-    RouterConfig, Setting, Step, TypedRoute, check, interface_sysctl, steps,
+    RouterConfig, Setting, SpreadRoute, Step, TypedRoute, Way, check, interface_sysctl, steps,
 };
 
 const NAMES: [&str; 3] = ["wan", "lan", "dmz"];
@@ -99,6 +99,21 @@ fn routes(interface: &Interface, picks: &mut Picks<'_>) -> Vec<Route> {
     all
 }
 
+/// A route with a gateway behind each of some interfaces that have an address.
+fn spread(interfaces: &[Interface], picks: &mut Picks<'_>) -> SpreadRoute {
+    let mut ways = BTreeSet::new();
+    for interface in interfaces {
+        let networks = interface.addresses.iter().filter_map(|own| match own.ip {
+            IpAddr::V4(ip) => Some(IpAddr::from(Ipv4Addr::from((ip.to_bits() & !0xff) | 0xfc))),
+            IpAddr::V6(_) => None,
+        });
+        for via in picks.some(networks) {
+            ways.insert(Way { via, interface: interface.name.clone(), weight: 1 + picks.of(3) as u16 });
+        }
+    }
+    SpreadRoute { to: v4([203, 0, 113, 0], 24), ways }
+}
+
 fn wanted(numbers: &[u8]) -> RouterConfig {
     let picks = &mut Picks(numbers.iter());
     let places = picks.some(0..NAMES.len());
@@ -126,6 +141,8 @@ fn wanted(numbers: &[u8]) -> RouterConfig {
         let kind = [RouteType::Blackhole, RouteType::Unreachable, RouteType::Prohibit][picks.of(3)];
         wanted.typed.push(TypedRoute { to, kind });
     }
+    let spread = spread(&wanted.interfaces, picks);
+    wanted.spread.extend(Some(spread).filter(|route| !route.ways.is_empty()));
     wanted
 }
 
@@ -169,8 +186,7 @@ fn meddle(seen: &mut ObservedState, numbers: &[u8]) {
         let Some(present) = seen.interfaces.get_mut(name) else { continue };
         let lost = match picks.of(6) {
             0 => {
-                present.up = false;
-                present.threaded = false;
+                (present.up, present.carrier, present.threaded) = (false, false, false);
                 present.addresses.retain(|own| own.ip.is_ipv4());
                 true
             }
@@ -191,6 +207,11 @@ fn meddle(seen: &mut ObservedState, numbers: &[u8]) {
         };
         if lost {
             seen.routes.retain(|route| route.interface != name);
+            let left = std::mem::take(&mut seen.spread).into_iter().map(|mut route| {
+                route.ways.retain(|way| way.interface != name);
+                route
+            });
+            seen.spread = left.filter(|route| !route.ways.is_empty()).collect();
             seen.neighbours.retain(|(interface, _), _| interface != name);
         }
     }
@@ -212,6 +233,7 @@ fn assert_is(seen: &ObservedState, wanted: &RouterConfig) {
         assert!(!present.up && present.addresses.is_empty(), "{name} is still in use");
     }
     assert_eq!(seen.routes, now.routes.iter().cloned().collect::<BTreeSet<_>>());
+    assert_eq!(seen.spread, now.spread.iter().cloned().collect::<BTreeSet<_>>());
     assert_eq!(seen.typed, now.typed.iter().copied().collect::<BTreeSet<_>>());
     let neighbours = now.neighbours.iter().map(|one| ((one.interface.clone(), one.ip), one.mac));
     assert_eq!(seen.neighbours, neighbours.collect::<BTreeMap<_, _>>());
@@ -220,10 +242,12 @@ fn assert_is(seen: &ObservedState, wanted: &RouterConfig) {
     }
 }
 
-/// Executes the steps from the observed state to the desired one.
+/// Executes the steps from the observed state to the desired one. Routes with several gateways by new interfaces need a second look.
 fn reach(seen: &mut ObservedState, wanted: &RouterConfig) {
-    let all = steps(wanted, seen).expect("nothing in the way");
-    take_all(seen, &all);
+    for _ in 0..2 {
+        let all = steps(wanted, seen).expect("nothing in the way");
+        take_all(seen, &all);
+    }
 }
 
 fn numbers() -> impl Strategy<Value = Vec<u8>> {
@@ -488,4 +512,22 @@ fn threads_come_last_and_go_first() {
     assert_eq!(steps(&with, &running(&without)), Ok(vec![threads(true)]));
     assert_eq!(steps(&without, &running(&with)), Ok(vec![threads(false)]));
     assert_eq!(steps(&with, &empty(&[&with])).expect("nothing in the way").last(), Some(&threads(true)));
+}
+
+#[test]
+fn gateways_are_added_once_their_interfaces_have_carrier() {
+    let via = [192, 0, 2, 3].into();
+    let ways = BTreeSet::from([Way { via, interface: "wan".to_owned(), weight: 3 }]);
+    let spread = vec![SpreadRoute { to: v4([203, 0, 113, 0], 24), ways }];
+    let wanted = RouterConfig { spread, ..one_interface(|_| {}) };
+    let mut seen = empty(&[&wanted]);
+    let all = steps(&wanted, &seen).expect("nothing in the way");
+    take_all(&mut seen, &all);
+    assert!(seen.spread.is_empty(), "the interface was just created");
+    assert_eq!(told(&wanted, &seen), ["add the route 203.0.113.0/24 via 192.0.2.3 dev wan weight 3"]);
+    reach(&mut seen, &wanted);
+    // Without carrier the kernel has removed the next hop, and takes none.
+    seen.interfaces.get_mut("wan").expect("an interface").carrier = false;
+    seen.spread.clear();
+    assert_eq!(told(&wanted, &seen), [""; 0]);
 }

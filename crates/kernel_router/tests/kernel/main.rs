@@ -5,4 +5,5 @@ mod comes_home;
 mod forwards;
 mod host;
 mod six;
+mod spread;
 mod stays;

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, bail};
 use attach::Function;
 use hooks::{PacketTracer, TraceSpec};
-use kernel_router::{Health, Leftover, Router, RouterConfig, Surroundings};
+use kernel_router::{Health, Leftover, Object, Router, RouterConfig, Step, Surroundings};
 use ledger::Group;
 use lxc::{Container, OrphanedContainer, Programs, Running, TimeLimits};
 use netlink::{Netlink, Settings};
@@ -58,12 +58,14 @@ pub(crate) struct Seen {
     pub(crate) threads: Vec<Napi>,
     /// IPv6 addresses that another station has, with the names of their NICs.
     pub(crate) duplicates: Vec<(String, IpAddr)>,
+    /// True if a route lacks gateways that it could have, because an interface has its carrier back.
+    pub(crate) lacks_gateways: bool,
 }
 
 impl Seen {
-    /// Returns true if an interface is missing.
+    /// Returns true if an interface is missing, or gateways are.
     pub(super) fn lacks_any(&self) -> bool {
-        self.nics.values().any(Option::is_none)
+        self.lacks_gateways || self.nics.values().any(Option::is_none)
     }
 }
 
@@ -341,7 +343,8 @@ impl KernelBackend for HostBackend {
         self.held(router)?;
         self.sited(|routers, site, journal| match routers.get_mut(router) {
             Some(held) => {
-                let was_made = !held.router.repair(site, journal)?.is_empty();
+                let is_interface = |step: &Step| matches!(step, Step::Add(Object::Interface(_)));
+                let was_made = held.router.repair(site, journal)?.iter().any(is_interface);
                 held.rate_limit.follow(&held.router, held.spec.limit)?;
                 Ok(was_made)
             }
@@ -362,7 +365,9 @@ impl KernelBackend for HostBackend {
         let threads = napi::of_router(&wanted.name, threads, sched::stat);
         let duplicates = router.duplicates()?;
         held.napis.clone_from(&threads);
-        Ok(Seen { nics, threads, duplicates })
+        let is_missing = |step: &Step| matches!(step, Step::Add(Object::SpreadRoute(_)));
+        let lacks_gateways = !wanted.spread.is_empty() && router.plan(wanted)?.iter().any(is_missing);
+        Ok(Seen { nics, threads, duplicates, lacks_gateways })
     }
 
     fn count(&mut self, router: &str) -> Result<Counted> {

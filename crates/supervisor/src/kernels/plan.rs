@@ -8,7 +8,8 @@ use attach::Function;
 use config::forwarding::{self, Destination, ReversePath};
 use config::{Mac, Nic, Plan, Router, RpFilter};
 use kernel_router::{
-    Interface, Mode, Neighbour, Origin, Route, RouteType, RouterConfig, TypedRoute, interface_sysctl,
+    Interface, Mode, Neighbour, Origin, Route, RouteType, RouterConfig, SpreadRoute, TypedRoute, Way,
+    interface_sysctl,
 };
 use lxc::{Container, Link, Root};
 use netlink::Prefix;
@@ -16,6 +17,9 @@ use netlink::Prefix;
 /// Parameters that enable forwarding.
 const IPV4_FORWARDING: &str = "net/ipv4/ip_forward";
 const IPV6_FORWARDING: &str = "net/ipv6/conf/all/forwarding";
+/// Parameters that say what is hashed to choose among several next hops.
+const IPV4_HASH: &str = "net/ipv4/fib_multipath_hash_policy";
+const IPV6_HASH: &str = "net/ipv6/fib_multipath_hash_policy";
 
 /// Specification of a kernel router.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,6 +76,7 @@ pub(super) fn one(router: &Router) -> Result<Spec> {
     let mut wanted = RouterConfig::new(&router.name, interfaces);
     wanted.published = Some(router.name.clone());
     wanted.routes = routes(router)?;
+    wanted.spread = spread(router)?;
     wanted.typed = typed(router)?;
     wanted.neighbours = neighbours(router);
     wanted.sysctls.extend(sysctls(router));
@@ -188,6 +193,19 @@ fn routes(router: &Router) -> Result<Vec<Route>> {
     four.chain(six).map(route).collect()
 }
 
+/// Routes of both families with several gateways.
+fn spread(router: &Router) -> Result<Vec<SpreadRoute>> {
+    let way = |way: &forwarding::Way| Way {
+        via: way.via,
+        interface: name(router, way.nic),
+        weight: way.weight.into(),
+    };
+    let route = |route: &forwarding::SpreadRoute| {
+        Ok(SpreadRoute { to: destination(route.to)?, ways: route.ways.iter().map(way).collect() })
+    };
+    router.forwarding.spread.iter().map(route).collect()
+}
+
 /// Routes of both families by which nothing is forwarded.
 fn typed(router: &Router) -> Result<Vec<TypedRoute>> {
     let typed = |route: &forwarding::RefusedRoute| {
@@ -223,8 +241,17 @@ fn sysctls(router: &Router) -> BTreeMap<String, String> {
     let has_six = router.nics.iter().any(|nic| !nic.six.addresses.is_empty());
     let forwarding = [Some(IPV4_FORWARDING), has_six.then_some(IPV6_FORWARDING)];
     let forwarding = forwarding.into_iter().flatten().map(|key| (key.to_owned(), forward));
-    let all = router.nics.iter().flat_map(of_interface).chain(all).chain(forwarding);
+    let hash = hash_policies(router).map(|key| (key.to_owned(), 1));
+    let all = router.nics.iter().flat_map(of_interface).chain(all).chain(forwarding).chain(hash);
     all.map(|(key, value)| (key, value.to_string())).collect()
+}
+
+/// Parameters that make a flow what it is to other engines: ports are part of it.
+fn hash_policies(router: &Router) -> impl Iterator<Item = &'static str> {
+    let spread = || router.forwarding.spread.iter().map(|route| route.to);
+    let four = spread().any(|to| matches!(to, Destination::V4(_)));
+    let six = spread().any(|to| matches!(to, Destination::V6(_)));
+    [four.then_some(IPV4_HASH), six.then_some(IPV6_HASH)].into_iter().flatten()
 }
 
 /// Filter of a NIC: its own, or that of its router.

@@ -162,7 +162,8 @@ impl KernelBackend for FakeBackend {
         };
         let nics = wanted.interfaces.iter().map(|nic| (nic.name.clone(), is_in(&nic.name)));
         let threads = script.threads.get(router).cloned().unwrap_or_default();
-        Ok(Seen { nics: nics.collect(), threads, duplicates: script.duplicates.clone() })
+        let duplicates = script.duplicates.clone();
+        Ok(Seen { nics: nics.collect(), threads, duplicates, lacks_gateways: false })
     }
 
     fn count(&mut self, router: &str) -> Result<Counted> {

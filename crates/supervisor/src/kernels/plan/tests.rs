@@ -124,6 +124,20 @@ fn ipv6_is_as_ipv4() {
 }
 
 #[test]
+fn several_gateways_are_told_with_their_weights() {
+    let route =
+        |to: &str, via: &str| format!("[[router.route]]\nto = {to:?}\nvia = {via}\nweights = [3, 1]\n");
+    let routes = route("198.18.0.0/15", "[\"192.0.2.9\", \"2001:db8::9\"]");
+    let edge = specs(&format!("{DUAL}{routes}")).remove(0).wanted;
+    let told: Vec<String> = edge.spread.iter().map(ToString::to_string).collect();
+    assert_eq!(told, ["198.18.0.0/15 via 192.0.2.9 dev wan weight 3 via 2001:db8::9 dev wan"]);
+    assert_eq!(kernel_router::check(&edge), Ok(()));
+    let get = |key: &str| edge.sysctls.get(key).map(String::as_str);
+    assert_eq!(get("net/ipv4/fib_multipath_hash_policy"), Some("1"));
+    assert_eq!(get("net/ipv6/fib_multipath_hash_policy"), None, "no IPv6 route has several");
+}
+
+#[test]
 fn ipv6_is_forwarded_between_nics_with_an_ipv6_address() {
     let get = |text: &str, key: &str| specs(text)[0].wanted.sysctls.get(key).cloned();
     let is = |text: &str, key: &str, value: &str| assert_eq!(get(text, key).as_deref(), Some(value), "{key}");
