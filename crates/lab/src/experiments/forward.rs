@@ -36,13 +36,14 @@ pub(super) fn cases(options: &Options) -> Result<Vec<Case>> {
 }
 
 fn name(options: &Options) -> String {
-    let Options { frame, routes, queues, sandbox, .. } = options;
+    let Options { frame, routes, queues, sandbox, six, .. } = options;
     let several =
         |name: &str, n: u32, usual: u32| if n > usual { format!("/{name}={n}") } else { String::new() };
     let sandbox = if *sandbox == Confinement::On { "/sandbox" } else { "" };
     let (routes, queues) = (several("routes", *routes, 2), several("queues", (*queues).into(), 1));
     let (device, vcpus) = (options.device(), options.several_vcpus());
-    format!("{device}/{frame}{routes}{queues}{vcpus}{sandbox}")
+    let family = if *six { "/ipv6" } else { "" };
+    format!("{device}/{frame}{family}{routes}{queues}{vcpus}{sandbox}")
 }
 
 /// CPUs of the threads.
