@@ -61,3 +61,4 @@ mod t47_many_nics;
 mod t48_next_hops;
 mod t49_vrf;
 mod t50_vlans;
+mod t51_tools;
