@@ -20,6 +20,8 @@ pub(super) struct Link {
     /// Name of the NIC.
     pub(super) nic: String,
     pub(super) mac: frame::Mac,
+    /// Number of its VRF.
+    pub(super) vrf: usize,
     pub(super) way: Way,
     cable: Mutex<Cable>,
     hosts: Mutex<Hosts>,
@@ -53,9 +55,11 @@ impl Link {
             mask: u32::MAX.checked_shl(32 - u32::from(address.len)).unwrap_or(0),
         });
         let mac = frame::Mac(nic.mac.0);
+        let number = group.pattern.nics.iter().position(|own| own.name == nic.name);
         Ok(Self {
             nic: nic.name.clone(),
             mac,
+            vrf: number.map_or(0, |number| group.pattern.table_of(number)),
             way: Way::new(group, at, wanted),
             cable: Mutex::new(Cable { is_pulled: nic.is_pulled(), out: None }),
             hosts: Mutex::new(Hosts::new(mac, own.collect())),
