@@ -18,18 +18,10 @@ const OF_CONTAINERS: [&str; 2] = ["rootfs", "init"];
 /// Default of `init` in a container with its own root.
 const INIT: &str = "/sbin/init";
 /// Keys about firmware, machine and their threads, which a kernel router does not have.
-const OF_MACHINES: [&str; 10] = [
-    "role",
-    "misdeed",
-    "vcpus",
-    "memory",
-    "vhost",
-    "spin",
-    "isolate",
-    "neighbours",
-    "redirects",
-    "interface",
-];
+const OF_MACHINES: [&str; 9] =
+    ["role", "misdeed", "vcpus", "memory", "vhost", "spin", "isolate", "neighbours", "redirects"];
+/// Keys of interfaces for VLANs that the kernel's are not given.
+const OF_VLANS: [&str; 4] = ["outer", "vrf", "ra", "rpf"];
 /// Keys about NICs of machines.
 const OF_NICS: [&str; 13] = [
     "model",
@@ -143,6 +135,20 @@ fn verify_routes(section: &Section<'_>, router: &Router) {
     }
 }
 
+/// Checks the names and keys of interfaces for VLANs.
+fn verify_vlans(section: &Section<'_>) {
+    for table in section.tables("interface") {
+        for key in OF_VLANS.into_iter().filter(|key| table.has(key)) {
+            let what = "a kernel router has VLANs with one tag, its addresses and nothing else; remove this key, or write another engine";
+            table.fault(table.line_of(key), key, what);
+        }
+        if let Some(name) = table.peek_text("name").filter(|name| TAKEN.contains(name)) {
+            let what = format!("the kernel reserves the name {name:?}; choose another");
+            table.fault(table.line_of("name"), "name", what);
+        }
+    }
+}
+
 /// Error text for a filter of sources where it cannot be that of all packets: the kernel has one for IPv4 only.
 fn not_filtered(nic: &Nic) -> Option<&'static str> {
     let is_for_both = nic.reverse_path != ReversePath::Off && !nic.six.addresses.is_empty();
@@ -155,6 +161,9 @@ fn not_filtered(nic: &Nic) -> Option<&'static str> {
 pub(crate) fn verify(section: &Section<'_>, router: &Router) {
     if router.is_in_kernel() {
         verify_routes(section, router);
+    }
+    if router.is_in_kernel() {
+        verify_vlans(section);
     }
     for (nic, table) in router.nics.iter().zip(section.tables("nic")) {
         if let Some(what) = misplaced(router, nic).filter(|_| table.has("attach")) {

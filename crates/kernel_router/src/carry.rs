@@ -102,6 +102,10 @@ impl Executor<'_> {
             Origin::Veth { peer, at, bridge } => self.make_pair(made, (peer, at), bridge.as_deref())?,
             Origin::Macvlan { parent, mode } => self.make_macvlan(made, parent, *mode)?,
             Origin::Moved { link } => self.move_in(made, link)?,
+            Origin::Vlan { lower, id } => {
+                let kind = Kind::Vlan { lower: self.own.index(lower)?, id: *id };
+                self.own.kernel.make_link(kind, &settings(made))?;
+            }
             Origin::External => return Err(Refusal::Told("it was not provided".to_owned())),
         }
         let index = self.own.kernel.link(made.interface.as_str())?.index;

@@ -113,13 +113,14 @@ fn check_interface(interface: &Interface) -> Result<(), Fault> {
             bridge.as_deref().map_or(Ok(()), named)?;
         }
         Origin::Macvlan { parent: link, .. } | Origin::Moved { link } => named(link)?,
+        Origin::Vlan { lower, .. } => named(lower)?,
         Origin::External => {}
     }
     let name = || interface.name.clone();
     if interface.mac.is_some_and(|mac| mac[0] & 1 != 0 || mac == [0; 6]) {
         return Err(Fault::Mac { interface: name() });
     }
-    if interface.threaded && matches!(interface.origin, Origin::Macvlan { .. }) {
+    if interface.threaded && matches!(interface.origin, Origin::Macvlan { .. } | Origin::Vlan { .. }) {
         return Err(Fault::Threaded { interface: name() });
     }
     match interface.mtu.filter(|mtu| six::takes_part(interface) && *mtu < LEAST_6) {
@@ -146,6 +147,7 @@ fn check_once(wanted: &RouterConfig) -> Result<(), Fault> {
         Origin::Veth { peer, at, .. } => Some(format!("the other end `{peer}` {at}")),
         Origin::Macvlan { parent, mode: Mode::Passthru } => Some(format!("`{parent}`, in mode passthru,")),
         Origin::Moved { link } => Some(format!("`{link}` of the host")),
+        Origin::Vlan { lower, id } => Some(format!("VLAN {id} of `{lower}`")),
         _ => None,
     });
     let addresses = wanted.interfaces.iter().flat_map(|interface| {
@@ -178,7 +180,9 @@ fn check_places(wanted: &RouterConfig) -> Result<(), Fault> {
         wanted.neighbours.iter().map(|one| (format!("the neighbour {}", one.ip), &*one.interface));
     let parameters =
         wanted.sysctls.keys().filter_map(|key| Some((format!("the parameter {key}"), interface_of(key)?)));
-    let mut all = routes.chain(spread).chain(neighbours).chain(parameters);
+    let vlans = wanted.interfaces.iter();
+    let vlans = vlans.filter_map(|own| Some((format!("the VLAN `{}`", own.name), own.lower()?)));
+    let mut all = routes.chain(spread).chain(neighbours).chain(parameters).chain(vlans);
     match all.find(|(_, interface)| wanted.interface(interface).is_none()) {
         Some((what, interface)) => Err(Fault::NoInterface { what, interface: interface.to_owned() }),
         None => Ok(()),

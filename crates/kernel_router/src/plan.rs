@@ -5,6 +5,7 @@
 //! refused change can be undone. Side effects are:
 //!
 //! * an interface that goes down, or is deleted, loses its routes, its neighbours and its IPv6 addresses;
+//! * a VLAN goes down, or is deleted, with the interface below it, and so goes before that and comes after it;
 //! * an interface that loses its last IPv4 address loses its IPv4 routes and neighbours (`fib_disable_ip`);
 //! * an interface whose Ethernet address changes loses its neighbours (`neigh_changeaddr`);
 //! * an interface that goes down or loses its carrier loses its next hops of groups: they are planned only where there is carrier,
@@ -61,14 +62,23 @@ pub fn steps(wanted: &RouterConfig, seen: &ObservedState) -> Result<Vec<Step>, O
     Ok(plan.steps)
 }
 
+/// Returns the observed and the desired interface, if it stays. A VLAN goes with the interface below it.
+fn staying<'a>(
+    now: &'a RouterConfig,
+    seen: &'a ObservedState,
+    name: &str,
+) -> Option<(&'a ObservedInterface, &'a Interface)> {
+    let same = |name: &str| {
+        let (present, interface) = (seen.interfaces.get(name)?, now.interface(name)?);
+        (present.origin.as_ref() == Some(&interface.origin)).then_some((present, interface))
+    };
+    let found = same(name)?;
+    found.1.lower().is_none_or(|lower| same(lower).is_some()).then_some(found)
+}
+
 /// Returns the routes with several gateways that can be laid: by the interfaces that have carrier, and have existed before.
 fn connected(now: &RouterConfig, seen: &ObservedState) -> Vec<SpreadRoute> {
-    let is_usable = |name: &str| {
-        let (present, interface) = (seen.interfaces.get(name), now.interface(name));
-        present.zip(interface).is_some_and(|(present, interface)| {
-            present.carrier && present.origin.as_ref() == Some(&interface.origin)
-        })
-    };
+    let is_usable = |name: &str| staying(now, seen, name).is_some_and(|(present, _)| present.carrier);
     let mut all = now.spread.clone();
     all.iter_mut().for_each(|route| route.ways.retain(|way| is_usable(&way.interface)));
     all.retain(|route| !route.ways.is_empty());
@@ -102,8 +112,7 @@ struct Plan<'a> {
 impl<'a> Plan<'a> {
     /// Returns the observed and the desired interface, if it stays.
     fn staying(&self, name: &str) -> Option<(&'a ObservedInterface, &'a Interface)> {
-        let (present, interface) = (self.seen.interfaces.get(name)?, self.now.interface(name)?);
-        (present.origin.as_ref() == Some(&interface.origin)).then_some((present, interface))
+        staying(self.now, self.seen, name)
     }
 
     /// Returns true if the routes and neighbours of this family survive the changes of an interface.
@@ -182,7 +191,11 @@ impl<'a> Plan<'a> {
     /// Turns off threaded NAPI, sets interfaces down, and removes interfaces.
     fn remove_interfaces(&mut self) {
         let seen = self.seen;
-        for (name, present) in &seen.interfaces {
+        // VLANs before the interfaces below them.
+        let is_vlan = |present: &ObservedInterface| matches!(present.origin, Some(Origin::Vlan { .. }));
+        let vlans = seen.interfaces.iter().filter(|(_, present)| is_vlan(present));
+        let others = seen.interfaces.iter().filter(|(_, present)| !is_vlan(present));
+        for (name, present) in vlans.chain(others) {
             let staying = self.staying(name).map(|(_, interface)| interface);
             let mut unset = |is_on: bool, stays_on: bool, setting: fn(bool) -> Setting| {
                 if is_on && !stays_on {

@@ -531,3 +531,48 @@ fn gateways_are_added_once_their_interfaces_have_carrier() {
     seen.spread.clear();
     assert_eq!(told(&wanted, &seen), [""; 0]);
 }
+
+#[test]
+fn a_vlan_goes_before_the_interface_below_it_and_comes_after_it() {
+    let vlan = |lower: &str| {
+        let origin = Origin::Vlan { lower: lower.to_owned(), id: 7 };
+        Interface { addresses: vec![v4([10, 7, 0, 1], 24)], ..Interface::new("a-guests", origin) }
+    };
+    let mut wanted = one_interface(|_| {});
+    wanted.interfaces.push(vlan("wan"));
+    wanted.sysctls = RouterConfig::new("edge", wanted.interfaces.clone()).sysctls;
+    let before = running(&wanted);
+    // Another pair: the VLAN of the former one goes as well.
+    let mut other = wanted.clone();
+    other.interfaces[0].origin = Origin::Veth { peer: "y".to_owned(), at: PeerNamespace::Home, bridge: None };
+    let moves = ["a pair", "VLAN 7", "up becomes down", "down becomes up"];
+    let all: Vec<String> = told(&other, &before);
+    let all: Vec<&String> =
+        all.iter().filter(|step| moves.iter().any(|words| step.contains(words))).collect();
+    let expected = [
+        "a-guests: up becomes down",
+        "a-guests: remove VLAN 7 of `wan`",
+        "wan: up becomes down",
+        "wan: remove a pair with `x` on the host",
+        "wan: add a pair with `y` on the host",
+        "wan: down becomes up",
+        "a-guests: add VLAN 7 of `wan`",
+        "a-guests: down becomes up",
+    ];
+    assert_eq!(all, expected);
+    // A cable that is pulled takes the VLAN down, and keeps it.
+    let mut pulled = wanted.clone();
+    pulled.interfaces[0].up = false;
+    let all = told(&pulled, &before);
+    assert!(
+        all.contains(&"a-guests: up becomes down".to_owned())
+            && !all.iter().any(|step| step.contains("VLAN"))
+    );
+    // The interface below exists, and no VLAN is twice.
+    let mut wrong = wanted.clone();
+    wrong.interfaces.push(Interface { name: "more".to_owned(), addresses: Vec::new(), ..vlan("wan") });
+    assert!(check(&wrong).is_err());
+    wrong.interfaces[2] = Interface { name: "more".to_owned(), addresses: Vec::new(), ..vlan("dmz") };
+    assert!(check(&wrong).is_err());
+    assert_eq!(check(&wanted), Ok(()));
+}

@@ -7,3 +7,4 @@ mod host;
 mod six;
 mod spread;
 mod stays;
+mod vlan;

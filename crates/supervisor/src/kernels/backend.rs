@@ -404,7 +404,10 @@ impl KernelBackend for HostBackend {
 
     fn follow(&mut self, router: &str, order: &TraceSpec) -> Result<PacketTracer> {
         let held = self.held(router)?;
-        let (namespace, interfaces) = (held.router.namespace(), &held.router.wanted().interfaces);
+        let namespace = held.router.namespace();
+        // What passes a VLAN passes the interface below it, which is a NIC.
+        let interfaces = held.router.wanted().interfaces.iter().filter(|interface| !interface.is_vlan());
+        let interfaces: Vec<_> = interfaces.collect();
         let kernel = namespace.netlink()?;
         let mut follower = PacketTracer::start(order.clone())?;
         let traced = order.nic as usize;

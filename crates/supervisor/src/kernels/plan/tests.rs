@@ -124,6 +124,24 @@ fn ipv6_is_as_ipv4() {
 }
 
 #[test]
+fn a_vlan_is_an_interface_after_the_nics() {
+    let text = format!(
+        "{DUAL}[[router.interface]]\nname = \"guests\"\nnic = \"lan\"\nvlan = 7\nmtu = 1400\naddress = \"10.7.0.1/24\"\n\
+         [[router.route]]\nto = \"10.8.0.0/16\"\nvia = \"10.7.0.2\"\n"
+    );
+    for engine in ["kernel", "lxc"] {
+        let spec = specs(&text.replacen("\"kernel\"", &format!("{engine:?}"), 1)).remove(0);
+        let [.., guests] = spec.wanted.interfaces.as_slice() else { panic!("interfaces") };
+        assert_eq!((guests.name.as_str(), guests.mtu, guests.up), ("guests", Some(1400), true));
+        assert_eq!(guests.origin, Origin::Vlan { lower: "lan".to_owned(), id: 7 });
+        let last = spec.wanted.routes.iter().find(|route| route.to.to_string() == "10.8.0.0/16");
+        assert_eq!(last.map(|route| route.interface.as_str()), Some("guests"));
+        assert!(spec.container.is_none_or(|container| container.nics.len() == 2), "LXC makes the NICs");
+        assert_eq!(kernel_router::check(&spec.wanted), Ok(()));
+    }
+}
+
+#[test]
 fn several_gateways_are_told_with_their_weights() {
     let route =
         |to: &str, via: &str| format!("[[router.route]]\nto = {to:?}\nvia = {via}\nweights = [3, 1]\n");
