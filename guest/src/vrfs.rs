@@ -85,10 +85,10 @@ impl<R: Routes + 'static> Vrfs<R> {
         &mut self,
         firmware: &mut Firmware,
         nic: usize,
-        mut arrived: Burst<FrameBuffer>,
+        arrived: Burst<FrameBuffer>,
     ) -> Burst<FrameBuffer> {
         let (mut its, mut others, mut router) = (Burst::new(), Burst::new(), None);
-        for mut frame in arrived.drain(..) {
+        for mut frame in arrived {
             let of = self.trunks.router_of(&mut frame, nic as u8).unwrap_or(self.owners[nic]);
             let whose = if *router.get_or_insert(of) == of { &mut its } else { &mut others };
             // Each has room for all frames.

@@ -93,7 +93,7 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
         for buffer in burst.iter() {
             buffer.prefetch();
         }
-        let mut ways = [Way::Slow; ring::BURST];
+        let mut ways: Ways<R> = [Way::Slow; ring::BURST];
         let mut came = [nic as u8; ring::BURST];
         if self.begin(nic, burst, (&mut ways, &mut came)) == 0 {
             self.mixed &= !(1 << nic);
