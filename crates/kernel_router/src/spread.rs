@@ -125,7 +125,7 @@ impl Objects {
 
     /// Returns numbers that are free.
     fn free(&self) -> impl Iterator<Item = u32> + '_ {
-        (FIRST..=u32::MAX).filter(|id| !self.0.contains_key(id))
+        (FIRST..=u32::MAX).filter(move |id| !self.0.contains_key(id))
     }
 }
 
