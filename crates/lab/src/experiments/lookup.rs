@@ -51,7 +51,7 @@ impl Lookups {
         };
         let mut rib = fib::Rib::new(memory);
         for (at, prefix) in (0..).zip(&prefixes) {
-            let gateway = 0x0a00_0000 | at % HOPS + 1;
+            let gateway = 0x0a00_0000 | (at % HOPS + 1);
             rib.add(prefix.prefix, prefix.len, NextHop::Gateway { nic: 1, gateway })?;
         }
         let to = synthetic::destinations(&prefixes, DESTINATIONS, SEED);
