@@ -154,13 +154,15 @@ pub(crate) fn placed<R: Routes + 'static>(
         redirects: vcpu.info.redirects != 0,
         table: number as u8,
     };
+    let shared = vcpu.firmware.shared();
     let parts = RouterResources {
         routes,
         neighbours,
         adjacencies,
         interfaces: states,
         waiting,
-        counters: &vcpu.firmware.shared().router,
+        counters: &shared.router,
+        vlans: &shared.vlans,
     };
     Ok(place.write(Router::new(&config, parts)))
 }

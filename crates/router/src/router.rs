@@ -2,7 +2,7 @@
 
 use arrayvec::ArrayVec;
 use frame::{Mac, arp};
-use ledger::{Counter, RouterCounters};
+use ledger::{Counter, RouterCounters, VlanCounters};
 
 use crate::adjacency::Adjacencies;
 use crate::config::{Config, MAX_NICS, Nic, RouterResources};
@@ -52,6 +52,8 @@ pub struct Router<'a, B, R> {
     pub(crate) neighbours: &'a Neighbours<'a>,
     pub(crate) adjacencies: &'a mut Adjacencies,
     pub(crate) counters: &'a RouterCounters,
+    /// Counters of the VLANs, the first of which is the interface after the NICs.
+    pub(crate) vlans: &'a [VlanCounters],
     /// Frames to be sent at the end of the pass, by NIC.
     pub(crate) out: [Burst<B>; MAX_NICS],
     pub(crate) waiting: &'a mut Waiting<B>,
@@ -108,6 +110,7 @@ impl<'a, B: Buffer, R: Routes> Router<'a, B, R> {
             neighbours: parts.neighbours,
             adjacencies: parts.adjacencies,
             counters: parts.counters,
+            vlans: parts.vlans,
             out: [const { ArrayVec::new_const() }; MAX_NICS],
             waiting: parts.waiting,
             generation: 1,

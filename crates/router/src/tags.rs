@@ -6,6 +6,7 @@
 //! octets before the tags, if the platform's buffers have room before the frame.
 
 use frame::{ethernet, vlan};
+use ledger::VlanCounters;
 
 use crate::platform::{Buffer, Platform};
 use crate::router::Router;
@@ -36,7 +37,19 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
         let tags = vlan::Tags::parse(buffer.octets()).ok()?;
         let interface = self.interface_of(&tags, nic)?;
         let octets = tags.tags().len() * vlan::TAG;
-        (buffer.len() >= ethernet::HEADER + octets && buffer.take_out(vlan::AT, octets)).then_some(interface)
+        if buffer.len() < ethernet::HEADER + octets || !buffer.take_out(vlan::AT, octets) {
+            return None;
+        }
+        if let Some(counters) = self.vlan_counters(interface.into()) {
+            counters.in_frames.add(1);
+            counters.in_bytes.add(buffer.len() as u64);
+        }
+        Some(interface)
+    }
+
+    /// Returns the counters of a VLAN's interface.
+    fn vlan_counters(&self, interface: usize) -> Option<&VlanCounters> {
+        self.vlans.get(interface.checked_sub(self.ports)?)
     }
 
     /// Returns the interface for frames with these tags: the NIC itself if there is only a priority. A frame at a VLAN has
@@ -75,9 +88,13 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
     pub(crate) fn tagged(&self, interface: usize, buffer: &mut B) -> Option<(usize, usize)> {
         let own = self.nics.get(interface)?;
         let port = Some(usize::from(own.port)).filter(|port| *port < self.ports)?;
-        let octets = own.tags.len() * vlan::TAG;
+        let (len, octets) = (buffer.len(), own.tags.len() * vlan::TAG);
         if !buffer.make_room(vlan::AT, octets) {
             return None;
+        }
+        if let Some(counters) = self.vlan_counters(interface) {
+            counters.out_frames.add(1);
+            counters.out_bytes.add(len as u64);
         }
         let places = buffer.head()[vlan::AT..vlan::AT + octets].chunks_exact_mut(vlan::TAG);
         places.zip(&own.tags).for_each(|(place, tag)| place.copy_from_slice(&tag.octets()));

@@ -3,6 +3,7 @@
 use frame::offload::{Gso, Offload};
 use frame::vlan::{self, Tag};
 use frame::{Mac, arp, icmp, ipv4};
+use ledger::Counter;
 
 use crate::world::*;
 
@@ -86,6 +87,30 @@ fn packets_go_between_vlans_and_nics() {
     }
     assert_eq!(lab.counters.forwarded.get(), 12);
     lab.only_drop("", 0);
+}
+
+#[test]
+fn frames_of_a_vlan_are_counted_without_their_tags() {
+    let mut lab = lab();
+    greet(&mut lab);
+    let count = |lab: &Lab, at: usize| {
+        let own = &lab.vlan_counters[at];
+        [&own.in_frames, &own.in_bytes, &own.out_frames, &own.out_bytes].map(Counter::get)
+    };
+    let before = [0, 1].map(|at| count(&lab, at));
+    let frame = ipv4_frame(0, udp_header(ip(10, 0, 3, 9), ip(10, 0, 4, 9), 18), &datagram(18));
+    let octets = frame.len() as u64;
+    // The first one on the slow path.
+    for _ in 0..3 {
+        lab.push(0, tagged(&frame, &ONE));
+        lab.one_sent(1);
+    }
+    lab.push(0, tagged(&frame, &TWO));
+    let moved = [0, 1].map(|at: usize| {
+        let now = count(&lab, at);
+        [0, 1, 2, 3].map(|field: usize| now[field] - before[at][field])
+    });
+    assert_eq!(moved, [[3, 3 * octets, 0, 0], [0, 0, 3, 3 * octets]]);
 }
 
 #[test]

@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 
 use frame::offload::Offload;
 use frame::{Mac, arp, ethernet, icmp, ipv4, udp};
-use ledger::{Group, RouterCounters};
+use ledger::{Group, RouterCounters, VlanCounters};
 use router::{
     Address, Address6, Adjacencies, Advertise, Bucket, Buffer, Burst, CHOICES, Config, HEAD, Interface,
     Interfaces, Ip, Neighbour, Neighbours, NextHop, Platform, Refusal, ReversePath, Router, RouterResources,
@@ -410,6 +410,7 @@ pub(crate) struct Lab {
     pub(crate) world: World,
     pub(crate) router: Router<'static, Octets, List>,
     pub(crate) counters: &'static RouterCounters,
+    pub(crate) vlan_counters: &'static [VlanCounters; 2],
     pub(crate) neighbours: &'static Neighbours<'static>,
 }
 
@@ -526,6 +527,7 @@ impl Lab {
             }
         }
         let counters: &RouterCounters = Box::leak(Box::default());
+        let vlan_counters: &[VlanCounters; 2] = Box::leak(Box::default());
         let parts = RouterResources {
             routes: ROUTES,
             neighbours,
@@ -533,6 +535,7 @@ impl Lab {
             interfaces: Box::leak(Box::new(Interfaces::new())),
             waiting: Box::leak(Box::default()),
             counters,
+            vlans: vlan_counters,
         };
         let config = Config {
             interfaces: &interfaces,
@@ -541,8 +544,8 @@ impl Lab {
             redirects: wanted.redirects,
             table: 0,
         };
-        let mut lab =
-            Self { world: World::new(3), router: Router::new(&config, parts), counters, neighbours };
+        let router = Router::new(&config, parts);
+        let mut lab = Self { world: World::new(3), router, counters, vlan_counters, neighbours };
         lab.router.poll(&mut lab.world);
         lab
     }
