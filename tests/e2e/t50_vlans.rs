@@ -5,7 +5,9 @@
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
-use support::{Namespace, Running, Stage, datagrams, echo, needs, pcap_frames, ping, run, transfer};
+use support::{
+    Counters, Namespace, Running, Stage, datagrams, echo, needs, pcap_frames, ping, run, transfer,
+};
 
 const RINGROAD: &str = env!("CARGO_BIN_EXE_ringroad");
 /// Timeout of every step, generous for a busy host.
@@ -130,6 +132,17 @@ fn all_have_tags(stage: &Stage, both: [&Vrf; 2]) {
     assert!(!found.contains(&None), "{found:?}");
 }
 
+/// Each interface has counted frames in both directions.
+fn each_counts(counters: &Counters) {
+    for (vrf, _) in VRFS {
+        for (router, way) in [("a", "in"), ("a", "out"), ("b", "in"), ("b", "out")] {
+            let (first, last) = (format!("{router}."), format!(".{vrf}-vlan.vlan.{way}_frames"));
+            let moved = counters.sum(|name| name.starts_with(&first) && name.ends_with(&last));
+            assert!(moved > 0, "{router} {last}: {counters:?}");
+        }
+    }
+}
+
 fn each_vlan_has_its_own(way: &Way) {
     let text = format!("[switch.trunk]\n{}{}", router(("a", 1, 2), way), router(("b", 2, 1), way));
     let mut stage = Stage::start(RINGROAD, &text).expect("it starts");
@@ -161,6 +174,7 @@ fn each_vlan_has_its_own(way: &Way) {
         |name: &str| ["drop_tag", "drop_protocol", "drop_too_long", "drop_bad_offload"].contains(&name);
     let lost = counters.named(|name| name.rsplit('.').next().is_some_and(lost));
     assert!(lost.is_empty(), "{lost:?}");
+    each_counts(&counters);
     // Large frames pass the link with their tags, and are not cut before it.
     let large = counters.get("a.trunk.tx.left_segments");
     assert!(large > 0 || way.model == "e1000", "{counters:?}");
