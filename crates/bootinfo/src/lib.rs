@@ -16,7 +16,9 @@ mod six;
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
-use ledger::{ApplicationTally, RouterCounters, RouterNic, SinkTally, StationTally, WorkCounters};
+use ledger::{
+    ApplicationTally, RouterCounters, RouterNic, SinkTally, StationTally, VlanCounters, WorkCounters,
+};
 
 pub use desk::{Desk, Hearers, Question};
 pub use failed::{FailedHops, MOST_FAILED, NumberedHop};
@@ -396,6 +398,8 @@ pub struct VcpuShared {
     pub work: WorkCounters,
     /// Counters of its router by NIC.
     pub nics: [RouterNic; MAX_NICS],
+    /// Counters of its router by interface for a VLAN.
+    pub vlans: [VlanCounters; MAX_VLANS],
     /// Counters of its sink, if it has one.
     pub sink: SinkTally,
     /// Counters of its station's stack, if it is one.

@@ -213,6 +213,9 @@ fn guest_groups(
         for (nic, counters) in plan.nics.iter().zip(&vcpu.nics) {
             visit(&format!("vcpu{number}.{}", nic.name), counters);
         }
+        for (own, counters) in plan.forwarding.interfaces.iter().zip(&vcpu.vlans) {
+            visit(&format!("vcpu{number}.{}.vlan", own.name), counters);
+        }
     }
 }
 

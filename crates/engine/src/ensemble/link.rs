@@ -46,6 +46,8 @@ pub(super) struct Link {
     /// Name of the NIC.
     pub(super) nic: String,
     pub(super) mac: frame::Mac,
+    /// Number of its VRF.
+    pub(super) vrf: usize,
     pub(super) way: Way,
     /// The group's control plane there, if it has one.
     pub(super) voice: Option<Voice>,
@@ -83,9 +85,11 @@ impl Link {
         let mac = frame::Mac(nic.mac.0);
         let is_pulled = IsPulled::default();
         is_pulled.set(nic.is_pulled());
+        let number = group.pattern.nics.iter().position(|own| own.name == nic.name);
         Ok(Self {
             nic: nic.name.clone(),
             mac,
+            vrf: number.map_or(0, |number| group.pattern.table_of(number)),
             way: Way::new(group, at, wanted),
             voice: Voice::new((group, nic), supplies, held.shadow, &is_pulled)?,
             is_pulled,
