@@ -162,10 +162,11 @@ fn describe_forwarding(text: &mut String, router: &Router) {
         let six = own.six.addresses.iter().map(ToString::to_string);
         let all: Vec<String> = own.addresses.iter().map(ToString::to_string).chain(six).collect();
         let addresses = if all.is_empty() { "no address".to_owned() } else { all.join(", ") };
+        let vrf = own.vrf.as_ref().map_or_else(String::new, |vrf| format!(", VRF {vrf}"));
         line(
             text,
             format!(
-                "  interface {} of {}: VLAN {}, {addresses}",
+                "  interface {} of {}: VLAN {}, {addresses}{vrf}",
                 own.name,
                 nic_name(router, own.nic),
                 own.tags

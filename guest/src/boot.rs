@@ -7,7 +7,7 @@ use bootinfo::{BootFailure, BootInfo, Desk, MAGIC, MAX_NICS, MAX_TABLES, MAX_VCP
 use router::{Bucket, Neighbours, neighbours};
 
 use crate::arena::Arena;
-use crate::buffer::{JUMBO, Pool, STRIDE};
+use crate::buffer::{HEADROOM, JUMBO, Pool, STRIDE};
 use crate::halt::Mailbox;
 use crate::nic::{self, Device};
 use crate::platform::Firmware;
@@ -176,7 +176,7 @@ fn vcpu_state(
 /// Creates a pool of fresh buffers.
 fn pool(arena: &mut Arena, buffers: usize) -> Option<Pool> {
     let mut pool = Pool::new(arena.slice(buffers as u64, 0u64)?);
-    let first = arena.take(buffers as u64 * STRIDE, 64)?;
+    let first = arena.take(HEADROOM + buffers as u64 * STRIDE, 64)? + HEADROOM;
     for index in (0..buffers as u64).rev() {
         pool.give(first + index * STRIDE);
     }

@@ -154,13 +154,15 @@ pub(crate) fn placed<R: Routes + 'static>(
         redirects: vcpu.info.redirects != 0,
         table: number as u8,
     };
+    let shared = vcpu.firmware.shared();
     let parts = RouterResources {
         routes,
         neighbours,
         adjacencies,
         interfaces: states,
         waiting,
-        counters: &vcpu.firmware.shared().router,
+        counters: &shared.router,
+        vlans: &shared.vlans,
     };
     Ok(place.write(Router::new(&config, parts)))
 }
@@ -168,15 +170,30 @@ pub(crate) fn placed<R: Routes + 'static>(
 /// An interface: its settings, its Ethernet address, and the VLAN that it is.
 type Wanted = (&'static NicInfo, Mac, Option<Vlan>);
 
+/// A VLAN, and the settings of its interface.
+pub(crate) struct VlanWanted {
+    pub(crate) place: Vlan,
+    pub(crate) info: &'static NicInfo,
+}
+
+/// Returns the VLANs of existing NICs, in the order of their interfaces.
+pub(crate) fn vlans(vcpu: &Vcpu) -> impl Iterator<Item = VlanWanted> {
+    let (info, nics) = (vcpu.info, vcpu.macs.len() as u32);
+    let own = info.vlans.iter().take(info.vlan_count as usize).filter(move |own| own.nic < nics);
+    own.map(|own| {
+        let outer = (own.outer != 0).then_some(own.outer as u16);
+        VlanWanted { place: Vlan { nic: own.nic as u8, outer, id: own.id as u16 }, info: &own.info }
+    })
+}
+
 /// Returns all interfaces: the NICs, then VLANs of them. Those of other VRFs than this one have the settings `nothing`.
 fn interfaces(vcpu: &Vcpu, (number, nothing): (usize, &'static NicInfo)) -> ArrayVec<Wanted, MAX_INTERFACES> {
     let info = vcpu.info;
     let of = |own: &'static NicInfo| if own.table as usize == number { own } else { nothing };
     let nics = info.nics.iter().zip(&vcpu.macs).map(|(nic, mac)| (of(nic), Mac(*mac), None));
-    let vlans = info.vlans.iter().take(info.vlan_count as usize).filter_map(|own| {
-        let mac = vcpu.macs.get(own.nic as usize)?;
-        let outer = (own.outer != 0).then_some(own.outer as u16);
-        Some((of(&own.info), Mac(*mac), Some(Vlan { nic: own.nic as u8, outer, id: own.id as u16 })))
+    let vlans = vlans(vcpu).map(|own| {
+        let mac = vcpu.macs[usize::from(own.place.nic)];
+        (of(own.info), Mac(mac), Some(own.place))
     });
     nics.chain(vlans).take(MAX_INTERFACES).collect()
 }

@@ -210,7 +210,7 @@ fn what_cannot_be_had_is_said_in_one_line() {
     stage.home().ip(&["link", "set", "lo", "mtu", "65536"]).expect("set");
     let large = refusal(stage.home(), &other("lo"));
     assert!(
-        large.contains("router.nic.attach: the MTU of lo is 65536, and AF_XDP has room for 3822"),
+        large.contains("router.nic.attach: the MTU of lo is 65536, and AF_XDP has room for 3818"),
         "{large}"
     );
     wait_for("an answer: the first goes on", || answers(&left, RIGHT));

@@ -125,6 +125,7 @@ mod each {
         vrf: [=> "vrf.toml"], [];
         jumbo: [=> "jumbo.toml"], [];
         vlan: [=> "vlan.toml"], [VLANS];
+        full_table: [=> "full-table.toml"], [Want::Of(Need::Program("awk"))];
         ospf_triangle: [=> "ospf-triangle.toml"], [FRR];
         bgp: [=> "bgp.toml"], [FRR];
         bfd: [=> "bfd.toml"], [FRR];

@@ -481,6 +481,32 @@ fn what_cannot_be_had_is_one_line_and_nothing_is_left() {
     assert_eq!(Traces::left(&traces, PATIENCE), [""; 0]);
 }
 
+#[test]
+fn a_vlan_that_the_kernel_lacks_is_one_line_and_nothing_is_left() {
+    support::needs!(Root, Tun, Program("ip"), Program("nsenter"));
+    let _turn = alone();
+    let traces = Traces::now();
+    let home = Home::new();
+    let before = home.interfaces();
+    let vlan = ["link", "add", "link", "t39m", "name", "t39m.7", "type", "vlan", "id", "7"];
+    let has_vlans = home.home.ip(&vlan).and_then(|_| home.home.ip(&["link", "delete", "t39m.7"])).is_ok();
+    let text = EVERYTHING.to_owned()
+        + "[[router.interface]]\nname = \"guests\"\nnic = \"own\"\nvlan = 7\naddress = \"10.39.7.1/24\"\n";
+    if has_vlans {
+        let mut run = home.start(&text);
+        run.signal(Signal::TERM).expect("signalled");
+        let done = run.wait(PATIENCE).expect("it ends");
+        assert!(done.status.success(), "{}", done.stderr);
+    } else {
+        let done = home.launch(&text).wait(PATIENCE).expect("it ends");
+        let lines = done.stderr.lines().filter(|line| line.contains("no VLANs (802.1Q)"));
+        assert!(!done.status.success() && lines.count() == 1, "{}", done.stderr);
+    }
+    home.is_as_it_was(&before);
+    drop(home);
+    assert_eq!(Traces::left(&traces, PATIENCE), [""; 0]);
+}
+
 /// A kernel router on a switch of the run, with a firmware router beside it.
 mod on_a_switch {
     use super::*;

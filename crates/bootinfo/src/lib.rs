@@ -17,7 +17,8 @@ mod six;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use ledger::{
-    ApplicationTally, BalancerTally, RouterCounters, RouterNic, SinkTally, StationTally, WorkCounters,
+    ApplicationTally, BalancerTally, RouterCounters, RouterNic, SinkTally, StationTally, VlanCounters,
+    WorkCounters,
 };
 
 pub use desk::{Desk, Hearers, Question};
@@ -398,6 +399,8 @@ pub struct VcpuShared {
     pub work: WorkCounters,
     /// Counters of its router by NIC.
     pub nics: [RouterNic; MAX_NICS],
+    /// Counters of its router by interface for a VLAN.
+    pub vlans: [VlanCounters; MAX_VLANS],
     /// Counters of its sink, if it has one.
     pub sink: SinkTally,
     /// Counters of its station's stack, if it is one.

@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use crate::forwarding::{ReversePath, is_spread};
+use crate::forwarding::ReversePath;
 use crate::group::Balancer;
 use crate::keys::{self, Change, Entry};
 use crate::napi;
@@ -20,18 +20,10 @@ const OF_CONTAINERS: [&str; 2] = ["rootfs", "init"];
 /// Default of `init` in a container with its own root.
 const INIT: &str = "/sbin/init";
 /// Keys about firmware, machine and their threads, which a kernel router does not have.
-const OF_MACHINES: [&str; 10] = [
-    "role",
-    "misdeed",
-    "vcpus",
-    "memory",
-    "vhost",
-    "spin",
-    "isolate",
-    "neighbours",
-    "redirects",
-    "interface",
-];
+const OF_MACHINES: [&str; 9] =
+    ["role", "misdeed", "vcpus", "memory", "vhost", "spin", "isolate", "neighbours", "redirects"];
+/// Keys of interfaces for VLANs that the kernel's are not given.
+const OF_VLANS: [&str; 4] = ["outer", "vrf", "ra", "rpf"];
 /// Keys about NICs of machines.
 const OF_NICS: [&str; 13] = [
     "model",
@@ -142,18 +134,28 @@ fn no_machine() -> &'static str {
     "a kernel router has no machine; remove this key, or write another engine"
 }
 
-/// Refuses routes with several gateways, and IPv6 routes without a gateway by NICs that do not take part in IPv6.
+/// Refuses IPv6 routes without a gateway by NICs that do not take part in IPv6.
 fn verify_routes(section: &Section<'_>, router: &Router) {
     for table in section.tables("route") {
-        if is_spread(&table) {
-            let what = "a kernel router has one gateway for each route in this version; remove the others, or write another engine";
-            table.fault(table.line_of("via"), "via", what);
-        }
         let is_on_link = !table.has("via") && !table.has("type") && table.peek_text("to").is_some_and(is_six);
         let Some(name) = table.peek_text("nic").filter(|_| is_on_link) else { continue };
         if router.nics.iter().any(|nic| nic.name == name && nic.six.addresses.is_empty()) {
             let what = format!("NIC {name:?} has no IPv6 address, so it takes no part in IPv6; give it one");
             table.fault(table.line_of("nic"), "nic", what);
+        }
+    }
+}
+
+/// Checks the names and keys of interfaces for VLANs.
+fn verify_vlans(section: &Section<'_>) {
+    for table in section.tables("interface") {
+        for key in OF_VLANS.into_iter().filter(|key| table.has(key)) {
+            let what = "a kernel router has VLANs with one tag, its addresses and nothing else; remove this key, or write another engine";
+            table.fault(table.line_of(key), key, what);
+        }
+        if let Some(name) = table.peek_text("name").filter(|name| TAKEN.contains(name)) {
+            let what = format!("the kernel reserves the name {name:?}; choose another");
+            table.fault(table.line_of("name"), "name", what);
         }
     }
 }
@@ -170,6 +172,9 @@ fn not_filtered(nic: &Nic) -> Option<&'static str> {
 pub(crate) fn verify(section: &Section<'_>, router: &Router) {
     if router.is_in_kernel() {
         verify_routes(section, router);
+    }
+    if router.is_in_kernel() {
+        verify_vlans(section);
     }
     for (nic, table) in router.nics.iter().zip(section.tables("nic")) {
         // Behind a balancer that is a virtual machine the machine is plugged in there.

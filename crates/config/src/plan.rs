@@ -136,7 +136,8 @@ impl Router {
 
     /// Returns true if a NIC has jumbo frames, so that all buffers of its firmware are made for them.
     pub fn has_jumbo(&self) -> bool {
-        self.nics.iter().any(|nic| bootinfo::buffers::is_jumbo(nic.mtu))
+        let tagged = !self.forwarding.interfaces.is_empty();
+        self.nics.iter().any(|nic| bootinfo::buffers::is_jumbo(nic.mtu, tagged))
     }
 
     /// Number of its I/O threads.

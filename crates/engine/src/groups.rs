@@ -216,6 +216,9 @@ fn guest_groups(
         if plan.role == config::Role::Balancer {
             visit(&format!("vcpu{number}.balancer"), &vcpu.balancer);
         }
+        for (own, counters) in plan.forwarding.interfaces.iter().zip(&vcpu.vlans) {
+            visit(&format!("vcpu{number}.{}.vlan", own.name), counters);
+        }
     }
 }
 

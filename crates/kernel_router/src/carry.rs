@@ -51,6 +51,7 @@ impl Executor<'_> {
                 Ok(self.own.kernel.add_address(self.own.index(interface)?, *prefix)?)
             }
             Object::Route(route) => Ok(self.own.kernel.insert_route(&self.entered(route)?)?),
+            Object::SpreadRoute(route) => self.spread(route),
             Object::TypedRoute(route) => Ok(self.own.kernel.insert_route(&entered(*route))?),
             Object::Neighbour(Neighbour { interface, ip, mac }) => {
                 Ok(self.own.kernel.add_neighbour(self.own.index(interface)?, *ip, *mac)?)
@@ -73,6 +74,7 @@ impl Executor<'_> {
                 let removed = self.entered(route).and_then(|route| self.own.kernel.remove_route(&route));
                 ignore_errors(removed, &[Errno::NODEV, Errno::SRCH])
             }
+            Object::SpreadRoute(route) => self.gather(route),
             Object::TypedRoute(route) => {
                 ignore_errors(self.own.kernel.remove_route(&entered(*route)), &[Errno::SRCH])
             }
@@ -100,6 +102,10 @@ impl Executor<'_> {
             Origin::Veth { peer, at, bridge } => self.make_pair(made, (peer, at), bridge.as_deref())?,
             Origin::Macvlan { parent, mode } => self.make_macvlan(made, parent, *mode)?,
             Origin::Moved { link } => self.move_in(made, link)?,
+            Origin::Vlan { lower, id } => {
+                let kind = Kind::Vlan { lower: self.own.index(lower)?, id: *id };
+                self.own.kernel.make_link(kind, &settings(made))?;
+            }
             Origin::External => return Err(Refusal::Told("it was not provided".to_owned())),
         }
         let index = self.own.kernel.link(made.interface.as_str())?.index;

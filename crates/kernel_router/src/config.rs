@@ -6,7 +6,7 @@ use std::net::IpAddr;
 
 use netlink::{Mac, Prefix, Queue};
 
-use crate::{Mode, TypedRoute, six};
+use crate::{Mode, SpreadRoute, TypedRoute, six};
 
 /// Enables IPv4 forwarding. Writing it resets other sysctls to host or router defaults (RFC 1122 and 1812), so it is set before
 /// them.
@@ -25,6 +25,8 @@ pub struct RouterConfig {
     pub interfaces: Vec<Interface>,
     /// Static routes.
     pub routes: Vec<Route>,
+    /// Static routes with several gateways.
+    pub spread: Vec<SpreadRoute>,
     /// Static routes by which nothing is forwarded.
     pub typed: Vec<TypedRoute>,
     /// Permanent neighbours.
@@ -81,6 +83,13 @@ pub enum Origin {
         /// Name on the host.
         link: String,
     },
+    /// A VLAN (IEEE 802.1Q) of another interface of the router, which comes before it.
+    Vlan {
+        /// Name of that interface.
+        lower: String,
+        /// Number of the VLAN, 1 to 4094.
+        id: u16,
+    },
     /// An interface that another party puts into the namespace and removes: the other end of a pair, or a TAP.
     External,
 }
@@ -134,14 +143,24 @@ impl RouterConfig {
         self.interfaces.iter().find(|interface| interface.name == name)
     }
 
+    /// Returns true if an interface, and the one below it, is to be up.
+    fn is_up(&self, interface: &Interface) -> bool {
+        let lower = interface.lower().map(|lower| self.interface(lower));
+        interface.up && lower.is_none_or(|lower| lower.is_some_and(|lower| lower.up))
+    }
+
     /// The part of the configuration that can be in force at once: without objects that wait for an interface to be up, and with
     /// the kernel's defaults filled in.
     pub(crate) fn applicable(&self) -> Self {
         let mut now = self.clone();
+        // A VLAN is down as long as its lower interface is.
+        let is_up = |name: &str| self.interface(name).is_some_and(|interface| self.is_up(interface));
+        now.interfaces.iter_mut().for_each(|interface| interface.up = is_up(&interface.name));
         now.interfaces.iter_mut().for_each(Interface::as_it_is);
-        let is_up = |name: &str| self.interface(name).is_some_and(|interface| interface.up);
         now.routes.retain(|route| is_up(&route.interface));
         now.neighbours.retain(|neighbour| is_up(&neighbour.interface));
+        now.spread.iter_mut().for_each(|route| route.ways.retain(|way| is_up(&way.interface)));
+        now.spread.retain(|route| !route.ways.is_empty());
         for route in now.routes.iter_mut().filter(|route| !route.to.ip.is_ipv4() && route.metric == 0) {
             route.metric = six::METRIC;
         }
@@ -184,6 +203,19 @@ impl Interface {
         }
     }
 
+    /// Returns the name of the interface below a VLAN.
+    pub(crate) fn lower(&self) -> Option<&str> {
+        match &self.origin {
+            Origin::Vlan { lower, .. } => Some(lower),
+            _ => None,
+        }
+    }
+
+    /// Returns true if it is a VLAN, whose packets pass another interface of the router as well.
+    pub fn is_vlan(&self) -> bool {
+        self.lower().is_some()
+    }
+
     fn as_it_is(&mut self) {
         if matches!(self.origin, Origin::Macvlan { mode: Mode::Passthru, .. }) {
             self.mac = None;
@@ -204,6 +236,7 @@ impl fmt::Display for Origin {
             }
             Self::Macvlan { parent, mode } => write!(out, "a macvlan on `{parent}` ({})", word(*mode)),
             Self::Moved { link } => write!(out, "`{link}` of the host"),
+            Self::Vlan { lower, id } => write!(out, "VLAN {id} of `{lower}`"),
             Self::External => out.write_str("an existing interface"),
         }
     }

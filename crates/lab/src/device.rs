@@ -1,17 +1,19 @@
 //! Plan of the router that the experiments measure: two NICs, benchmark addresses (RFC 2544), and a static neighbour
 //! entry, so that no ARP is needed.
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use config::forwarding::{Destination, Forwarding, Neighbour6, Route6};
+use config::six::{Address6, Prefix6, Six};
 use config::{
     Address, Affinity, Attach, CpuSet, Deliver, Engine, FlowHash, Mac, Neighbour, Nic, Pin, Prefix, QueueLen,
     Restart, Role, Route, Router, Sched, Spin, VhostThreads,
 };
 use engine::{ExecutionBackend, Guest, GuestTask, routes};
-use fib::{NextHop, synthetic};
+use fib::{NextHop, six, synthetic};
 use vmm::RouteTable;
 
 use crate::experiment::Options;
@@ -28,6 +30,13 @@ pub const FAR_MAC: [u8; 6] = [2, 0, 0, 0, 2, 0];
 pub const STATION_MAC: [u8; 6] = [2, 0, 0, 0, 9, 9];
 /// IP address of that station: the gateway of all routes.
 pub const STATION: Ipv4Addr = Ipv4Addr::new(198, 19, 0, 2);
+
+/// Network of the destinations of IPv6 frames; its first address.
+const NEAR6: Ipv6Addr = Ipv6Addr::new(0x2001, 2, 0, 1, 0, 0, 0, 0);
+/// IPv6 addresses of the router's NICs (RFC 5180), and of that station.
+const OWN6: [Ipv6Addr; 2] =
+    [Ipv6Addr::new(0x2001, 2, 0, 0, 0, 0, 0, 1), Ipv6Addr::new(0x2001, 2, 0, 0x8000, 0, 0, 0, 1)];
+const STATION6: Ipv6Addr = Ipv6Addr::new(0x2001, 2, 0, 0x8000, 0, 0, 0, 2);
 
 /// Polling time before the vCPU sleeps: long enough that it never sleeps within a loaded slice; between slices it
 /// does, which frees its CPU.
@@ -68,7 +77,7 @@ pub fn plan(options: &Options, vcpu_cpus: &[usize]) -> Result<Router> {
         nics: (0..pairs).flat_map(|pair| nics_of(pair, options)).collect(),
         routes: routes_of(pairs),
         neighbours: (0..pairs).map(neighbour_of).collect(),
-        forwarding: config::forwarding::Forwarding::default(),
+        forwarding: if options.six { forwarding() } else { Forwarding::default() },
         control: None,
     })
 }
@@ -84,9 +93,11 @@ fn nics_of(pair: usize, options: &Options) -> [Nic; 2] {
     // The networks of further pairs lie behind those of the destinations.
     let near = if pair == 0 { NEAR } else { Ipv4Addr::new(198, 18, octet(16 + pair), 1) };
     let far = Ipv4Addr::new(198, 19, octet(pair), 1);
+    // IPv6 frames enter by the first pair alone.
+    let six = |side: usize| (options.six && pair == 0).then(|| OWN6[side]);
     [
-        nic(&format!("near{number}"), mac_of(NEAR_MAC, pair), near, options),
-        nic(&format!("far{number}"), mac_of(FAR_MAC, pair), far, options),
+        nic(&format!("near{number}"), mac_of(NEAR_MAC, pair), (near, six(0)), options),
+        nic(&format!("far{number}"), mac_of(FAR_MAC, pair), (far, six(1)), options),
     ]
 }
 
@@ -124,6 +135,20 @@ fn mac_of(first: [u8; 6], pair: usize) -> [u8; 6] {
 
 fn octet(number: usize) -> u8 {
     u8::try_from(number).unwrap_or(u8::MAX)
+}
+
+/// Two IPv6 routes, and the gateway of both.
+fn forwarding() -> Forwarding {
+    let route = |network: Ipv6Addr, len| Route6 {
+        to: Destination::V6(Prefix6 { network, len }),
+        via: Some(STATION6),
+        nic: 1,
+    };
+    Forwarding {
+        routes6: vec![route(NEAR6, 64), route(Ipv6Addr::UNSPECIFIED, 0)],
+        neighbours6: vec![Neighbour6 { address: STATION6, mac: Mac(STATION_MAC), nic: 1 }],
+        ..Forwarding::default()
+    }
 }
 
 /// CPUs of the threads in an experiment in which a guest exchanges frames with the host.
@@ -169,7 +194,8 @@ fn prefix(network: [u8; 4], len: u8) -> Prefix {
     Prefix { network: network.into(), len }
 }
 
-fn nic(name: &str, mac: [u8; 6], ip: Ipv4Addr, options: &Options) -> Nic {
+fn nic(name: &str, mac: [u8; 6], (ip, six): (Ipv4Addr, Option<Ipv6Addr>), options: &Options) -> Nic {
+    let six = six.map(|ip| Address6 { ip, len: 64 });
     Nic {
         name: name.to_owned(),
         model: options.nic,
@@ -181,7 +207,7 @@ fn nic(name: &str, mac: [u8; 6], ip: Ipv4Addr, options: &Options) -> Nic {
         link: None,
         mac: Mac(mac),
         addresses: vec![Address { ip, len: 24 }],
-        six: config::six::Six::default(),
+        six: Six { addresses: six.into_iter().collect(), ..Six::default() },
         vrf: None,
         reverse_path: config::forwarding::ReversePath::Off,
         queues: u32::from(options.queues),
@@ -200,6 +226,7 @@ pub fn sink(settings: &Settings) -> Sink {
     Sink::new(Expected {
         flows: settings.flow_count(),
         frame: settings.frame,
+        six: settings.is_six(),
         ttl: 63,
         destination_mac: Some(frame::Mac(STATION_MAC)),
     })
@@ -215,7 +242,9 @@ pub fn traffic(options: &Options) -> Settings {
         rate: options.rate,
         ..Settings::default()
     };
-    if options.routes > 2 {
+    if options.six {
+        settings.destinations6 = destinations6(options);
+    } else if options.routes > 2 {
         let prefixes = synthetic::prefixes(options.routes as usize, SEED);
         settings.destinations = synthetic::destinations(&prefixes, DESTINATIONS, SEED);
     }
@@ -231,6 +260,15 @@ pub(crate) fn traffic_of(options: &Options, pair: usize) -> Settings {
     }
     let destination_mac = frame::Mac(mac_of(NEAR_MAC, pair));
     Settings { flows, destination_mac, destinations: vec![destination_of(pair).to_bits()], ..settings }
+}
+
+/// Returns the IPv6 destinations: one, or one in each of 65,536 prefixes.
+fn destinations6(options: &Options) -> Vec<u128> {
+    if options.routes <= 2 {
+        return vec![NEAR6.to_bits() | 2];
+    }
+    let prefixes = six::synthetic::prefixes(options.routes as usize, SEED);
+    six::synthetic::destinations(&prefixes, DESTINATIONS, SEED)
 }
 
 /// Opens the [`ExecutionBackend`] of the engine that the options name.
@@ -254,12 +292,24 @@ fn add_routes(table: &RouteTable, options: &Options) -> Result<()> {
     if options.routes <= 2 {
         return Ok(());
     }
+    if options.six {
+        let added = table.change_six(0, |rib| add_routes6(rib, options)).context("there is no IPv6 table")?;
+        return added.context("the synthetic IPv6 routes do not fit");
+    }
     let mut routes = table.routes();
     for prefix in synthetic::prefixes(options.routes as usize, SEED) {
         let next_hop = NextHop::Gateway { nic: 1, gateway: STATION.to_bits() };
         routes.add(prefix.prefix, prefix.len, next_hop).context("the synthetic routes do not fit")?;
     }
     routes.publish();
+    Ok(())
+}
+
+fn add_routes6(rib: &mut six::Rib<'_>, options: &Options) -> Result<()> {
+    let next_hop = NextHop::Gateway6 { nic: 1, gateway: STATION6.to_bits() };
+    for prefix in six::synthetic::prefixes(options.routes as usize, SEED) {
+        rib.add(prefix.prefix, prefix.len, next_hop)?;
+    }
     Ok(())
 }
 

@@ -13,7 +13,7 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 pub use groups::{
     E1000Registers, NicDirection, NicInterrupts, PortCounters, RouterCounters, RouterNic, SinkTally,
-    VcpuExits, WorkCounters,
+    VcpuExits, VlanCounters, WorkCounters,
 };
 pub use stations::{ApplicationTally, BalancerTally, StationTally};
 

@@ -82,7 +82,10 @@ const AT_LEAST: &[(&str, &str, f64)] = &[
     ("forward/kvm/virtio-net/64/sandbox", "forward/kvm/virtio-net/64", 0.98),
     ("forward/process/virtio-net/64", "forward/kvm/virtio-net/64", 0.95),
     ("forward/kvm/virtio-net/64/queues=2/vcpus=2", "forward/kvm/virtio-net/64", 0.9),
-    ("forward/kvm/virtio-net/64/routes=1000000", "forward/kvm/virtio-net/64", 0.6),
+    // The Internet's tables, and IPv6 against IPv4 with frames of the same length.
+    ("forward/kvm/virtio-net/64/routes=1000000", "forward/kvm/virtio-net/64", 0.8),
+    ("forward/kvm/virtio-net/80/ipv6", "forward/kvm/virtio-net/80", 0.85),
+    ("forward/kvm/virtio-net/80/ipv6/routes=250000", "forward/kvm/virtio-net/80/ipv6", 0.7),
     // Through TAPs, against the same system calls without a router; through AF_XDP, against TAPs.
     ("forward/kvm/virtio-net/tap/64", "forward/bare-loop/tap/64", 0.9),
     ("uplink/xdp/64", "uplink/tap/64", 1.7),
@@ -234,6 +237,13 @@ pub const LIMITS: &[Limit] = &[
     takes("idle/cpu/routers=1", 0.05),
     takes("idle/cpu/routers=10", 0.05),
     takes("idle/memory/routers=10", 0.3),
+    // Millions of look-ups a second in the Internet's IPv6 table, on one core.
+    limit("lookup/ipv6/routes=250000", "median", 100.0, f64::INFINITY),
+    // Shares of the frames to known hosts that are forwarded during a scan, with a table that has room for all of them, and with the usual
+    // one; and of hosts that answer although they are first addressed then.
+    limit("scan/kvm/virtio-net/64/hosts=20000/neighbours=32768", "median", 0.99, f64::INFINITY),
+    limit("scan/kvm/virtio-net/64/hosts=20000/neighbours=32768", "first_addressed", 1.0, f64::INFINITY),
+    limit("scan/kvm/virtio-net/64/hosts=3000/neighbours=4096", "median", 0.99, f64::INFINITY),
     // Round-trip time in microseconds.
     takes("round-trip/kvm/virtio-net/64/polling", 0.75),
     takes("round-trip/kvm/virtio-net/64/sleeping", 70.0),

@@ -10,8 +10,8 @@ use netlink_packet_route::RouteNetlinkMessage;
 use netlink_sys::protocols::NETLINK_ROUTE;
 use netlink_sys::{Socket, SocketAddr};
 
-use crate::Object;
 use crate::answers::{Content, answers};
+use crate::{Object, raw};
 
 /// Buffer for a datagram in octets: the kernel fills at most 32 KiB with a part of a dump.
 pub(crate) const DATAGRAM: usize = 64 << 10;
@@ -98,6 +98,22 @@ impl Netlink {
         Ok(found)
     }
 
+    /// Sends a request for a change in octets, for objects that [`RouteNetlinkMessage`] does not know.
+    pub(crate) fn change_raw(&self, kind: u16, flags: u16, body: &[u8]) -> io::Result<()> {
+        self.connection().exchange_raw(kind, NLM_F_ACK | flags, body).map(drop)
+    }
+
+    /// Dumps such objects: returns the octets of each.
+    pub(crate) fn dump_raw(&self, kind: u16, flags: u16, body: &[u8]) -> io::Result<Vec<Vec<u8>>> {
+        for _ in 0..DUMPS {
+            match self.connection().exchange_raw(kind, flags, body) {
+                Err(e) if e.kind() == io::ErrorKind::ResourceBusy => {}
+                answer => return answer,
+            }
+        }
+        Err(io::Error::new(io::ErrorKind::ResourceBusy, "the table changed during each of 32 dumps"))
+    }
+
     fn connection(&self) -> MutexGuard<'_, Connection> {
         // An aborted exchange does no harm: the next one uses another sequence number.
         self.connection.lock().unwrap_or_else(PoisonError::into_inner)
@@ -147,6 +163,22 @@ impl Connection {
                     Content::End(outcome) => return outcome.map(|()| dump),
                     Content::Other => {}
                 }
+            }
+        }
+    }
+}
+
+impl Connection {
+    /// Sends a request in octets; returns the octets of each object of its answer.
+    fn exchange_raw(&mut self, kind: u16, flags: u16, body: &[u8]) -> io::Result<Vec<Vec<u8>>> {
+        self.sequence = self.sequence.wrapping_add(1).max(1);
+        let octets = raw::request(kind, NLM_F_REQUEST | flags, self.sequence, body);
+        self.socket.send_to(&octets, &SocketAddr::new(0, 0), 0)?;
+        let mut answer = raw::Answer::default();
+        loop {
+            let len = receive(&self.socket, &mut self.buffer)?;
+            if answer.take(&self.buffer[..len], self.sequence)? {
+                return Ok(answer.bodies);
             }
         }
     }

@@ -30,6 +30,7 @@ impl Supervisor {
             nic.settings.extend(seen.remove(&nic.name).unwrap_or_default());
             shown.nics.push(nic);
         }
+        shown.interfaces = plan_report::interfaces(router);
         (shown.routes, shown.neighbours) = (plan_report::routes(router), plan_report::neighbours(router));
         shown
     }
@@ -57,6 +58,7 @@ impl Supervisor {
             },
             settings,
             nics: router.nics.iter().map(|nic| plan_report::nic(router, nic)).collect(),
+            interfaces: plan_report::interfaces(router),
             routes: plan_report::routes(router),
             neighbours: plan_report::neighbours(router),
         })

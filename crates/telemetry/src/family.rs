@@ -96,6 +96,9 @@ fn part(group: &str) -> (Cow<'static, str>, Labels) {
             ("guest_nic", owned(&[("router", router), ("vcpu", vcpu), ("nic", nic)]))
         }
         [router, nic, "kernel"] if !is_vcpu(nic) => ("kernel", owned(&[("router", router), ("nic", nic)])),
+        [router, vcpu, interface, "vlan"] if is_vcpu(vcpu) => {
+            ("vlan", owned(&[("router", router), ("vcpu", vcpu), ("interface", interface)]))
+        }
         [router, "ip"] => ("kernel_ip", owned(&[("router", router)])),
         [router, "ip6"] => ("kernel_ip6", owned(&[("router", router)])),
         [router, "fpm"] => ("fpm", owned(&[("router", router)])),

@@ -44,8 +44,8 @@ use crate::{Error, LinkCounters, LinkTable, Links, Mac, Netns, steering};
 
 /// Maximum octets of a frame that a source shows without segmentation offload: a jumbo frame of the largest MTU of a NIC.
 pub const LARGEST_FRAME: usize = 9216 + HEADERS;
-/// Ethernet header with one VLAN tag, in octets.
-const HEADERS: usize = 18;
+/// Ethernet header with two VLAN tags, in octets.
+const HEADERS: usize = 22;
 /// Maximum number of queues of one device (`MAX_TAP_QUEUES` of the driver).
 const MOST_QUEUES: usize = 256;
 

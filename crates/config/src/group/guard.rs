@@ -39,9 +39,6 @@ fn of_forwarding(nic: &Nic) -> Option<(&'static str, &'static str)> {
     if !nic.six.addresses.is_empty() {
         return Some(("address", "a group has no IPv6 in this version; remove the IPv6 address"));
     }
-    if nic.vrf.is_some() {
-        return Some(("vrf", "a group has no VRFs in this version; remove vrf"));
-    }
     let is_filtered = nic.reverse_path != ReversePath::Off;
     is_filtered.then_some(("rpf", "a group has no filter of sources in this version; write rpf = \"off\""))
 }

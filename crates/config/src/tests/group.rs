@@ -123,6 +123,18 @@ fn members_share_what_the_group_is_plugged_into() {
 }
 
 #[test]
+fn each_vrf_of_a_group_has_ways_for_probes() {
+    let plan = good(&PARALLEL.replace("\"198.51.100.1/24\"", "\"198.51.100.1/24\"\nvrf = \"red\""));
+    let member = &plan.routers[plan.routers.len() - 1];
+    assert_eq!((member.tables(), [0, 1].map(|nic| member.table_of(nic))), (2, [0, 1]));
+    let due = [("192.0.0.1/32", 0), ("192.0.0.2/32", 1), ("192.0.0.8/32", 0), ("192.0.0.8/32", 1)];
+    for (to, nic) in due {
+        let is_it = |route: &&crate::Route| (route.to.to_string().as_str(), route.nic) == (to, nic);
+        assert_eq!(member.routes.iter().filter(is_it).count(), 1, "{to}");
+    }
+}
+
+#[test]
 fn what_this_version_cannot_run_is_refused_in_one_line() {
     let told = |text: &str| {
         let plan = good(text);
@@ -137,7 +149,7 @@ fn what_this_version_cannot_run_is_refused_in_one_line() {
     let six = PARALLEL.replace("\"192.0.2.1/24\"", "[\"192.0.2.1/24\", \"2001:db8::1/64\"]");
     assert!(told(&six).contains("group.nic.address: a group has no IPv6 in this version"), "{}", told(&six));
     let of_vrf = PARALLEL.replace("\"198.51.100.1/24\"", "\"198.51.100.1/24\"\nvrf = \"red\"");
-    assert!(told(&of_vrf).contains("group.nic.vrf: a group has no VRFs"), "{}", told(&of_vrf));
+    assert_eq!(told(&of_vrf), "");
     let filtered = PARALLEL.replace("\"192.0.2.1/24\"", "\"192.0.2.1/24\"\nrpf = \"loose\"");
     assert!(
         told(&filtered).contains("group.nic.rpf: a group has no filter of sources"),

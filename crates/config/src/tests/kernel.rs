@@ -107,13 +107,35 @@ fn it_has_both_families_and_routes_of_a_type() {
 }
 
 #[test]
-fn a_route_has_one_gateway() {
-    let route = "[[router.route]]\nto = \"203.0.113.0/24\"\nvia = [\"192.0.2.9\", \"192.0.2.10\"]";
+fn a_vlan_has_one_tag_and_addresses() {
+    let nic = format!("{VETH}\naddress = \"192.0.2.1/24\"");
+    let vlan = |more: &str| {
+        format!(
+            "{nic}\n[[router.interface]]\nname = \"guests\"\nnic = \"wan\"\nvlan = 7\naddress = \"10.7.0.1/24\"\n{more}"
+        )
+    };
+    let route = "[[router.route]]\nto = \"10.0.0.0/8\"\nvia = \"10.7.0.2\"";
+    let plan = good("", &vlan(route));
+    let router = &plan.routers[0];
     assert_eq!(
-        faults("", &format!("{VETH}\naddress = \"192.0.2.1/24\"\n{route}")),
-        "f.toml:11: router.route.via: a kernel router has one gateway for each route in this version; remove the others, or write \
-         another engine"
+        (router.forwarding.interfaces.len(), router.link_name(router.routes[0].nic)),
+        (1, Some("guests"))
     );
+    for key in ["outer = 5", "vrf = \"red\"", "rpf = \"loose\""] {
+        let fault = faults("", &vlan(key));
+        assert!(fault.contains("a kernel router has VLANs with one tag"), "{fault}");
+        assert_eq!(fault.lines().count(), 1, "{fault}");
+    }
+    assert!(faults("", &vlan("").replace("\"guests\"", "\"all\"")).contains("reserves the name \"all\""));
+}
+
+#[test]
+fn a_route_has_several_gateways() {
+    let route =
+        "[[router.route]]\nto = \"203.0.113.0/24\"\nvia = [\"192.0.2.9\", \"192.0.2.10\"]\nweights = [3, 1]";
+    let plan = good("", &format!("{VETH}\naddress = \"192.0.2.1/24\"\n{route}"));
+    let spread = &plan.routers[0].forwarding.spread;
+    assert_eq!(spread[0].gateways(), "192.0.2.9 * 3, 192.0.2.10");
 }
 
 #[test]

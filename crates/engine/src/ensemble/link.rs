@@ -46,6 +46,8 @@ pub(super) struct Link {
     /// Name of the NIC.
     pub(super) nic: String,
     pub(super) mac: frame::Mac,
+    /// Number of its VRF.
+    pub(super) vrf: usize,
     pub(super) way: Way,
     /// Addresses of neighbours there that the group need not ask for.
     pub(super) fixed: Vec<frame::Mac>,
@@ -90,6 +92,7 @@ impl Link {
         Ok(Self {
             nic: nic.name.clone(),
             mac,
+            vrf: number.map_or(0, |number| group.pattern.table_of(number)),
             way: Way::new(group, at, wanted),
             fixed: fixed.map(|known| frame::Mac(known.mac.0)).collect(),
             voice: Voice::new((group, nic), supplies, held.shadow, &is_pulled)?,

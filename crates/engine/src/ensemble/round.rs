@@ -334,7 +334,8 @@ impl Core {
 
     /// Sends a probe into each of these NICs of a member; which NICs these are, one bit each.
     fn probe(&self, member: &Member, number: u32, nics: &[u8]) -> u16 {
-        for (nic, out) in probe::ways(nics) {
+        let vrf = |nic: u8| self.links.get(usize::from(nic)).map_or(0, |link| link.vrf);
+        for (nic, out) in probe::ways(nics, vrf) {
             let through = Through { member: Number(member.number), nic, number };
             let octets = self.probes.frame(through, out, member.station(nic.into()));
             self.send_through(member, nic.into(), octets);

@@ -6,4 +6,6 @@ mod forwards;
 mod host;
 mod pulled;
 mod six;
+mod spread;
 mod stays;
+mod vlan;

@@ -8,6 +8,8 @@ use config::{Itr, Misdeed, NicModel, TransmitMode, VhostThreads};
 use engine::Confinement;
 use host::cores;
 
+use crate::tag;
+
 /// Octets of the longest frame on a link with an MTU of 1500, without FCS.
 const LONGEST_FRAME: usize = 1514;
 
@@ -121,6 +123,8 @@ pub struct Options {
     pub flows: u32,
     /// Routes of the router.
     pub routes: u32,
+    /// True if the generator's frames are IPv6, and the routes those of IPv6 (`forward`).
+    pub six: bool,
     /// Frames offered a second; none: flat out.
     pub rate: Option<f64>,
     /// Queue pairs of each NIC.
@@ -173,6 +177,7 @@ impl Default for Options {
             queue: 256,
             flows: 100,
             routes: 2,
+            six: false,
             rate: None,
             queues: 1,
             vcpus: 1,
@@ -226,6 +231,16 @@ impl Options {
             "a packet of {} octets is not cut into frames of --segment {}; --frame makes it longer",
             self.frame,
             self.segment.unwrap_or(0)
+        );
+        ensure!(
+            !self.six || self.frame >= tag::SHORTEST_SIX,
+            "an IPv6 frame has at least {} octets, not {}; write --frame 80",
+            tag::SHORTEST_SIX,
+            self.frame
+        );
+        ensure!(
+            !self.six || self.attach == Attachment::Native,
+            "--family ipv6 is for frames that the kernel does not see; write --attach native"
         );
         let e1000 = self.nic == NicModel::E1000;
         let pairs = self.queues == 1 && self.vcpus <= 2;

@@ -74,6 +74,9 @@ pub struct OptionOverrides {
     /// Routes of the router; above 2: that many synthetic ones, and 65,536 destinations.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=2_000_000))]
     routes: Option<u32>,
+    /// Family of the generator's packets and of the routes; `forward` and `lookup` only.
+    #[arg(long, value_parser = ["ipv4", "ipv6"])]
+    family: Option<String>,
     /// Offered rate in frames a second, such as 400k or 1.5M; flat out if not given.
     #[arg(long, value_parser = rate)]
     rate: Option<f64>,
@@ -134,6 +137,9 @@ impl OptionOverrides {
         take!(self, options: work, queue, flows, routes, queues, vcpus, nics);
         if let Some(word) = &self.sandbox {
             options.sandbox = if word == "on" { Confinement::On } else { Confinement::Off };
+        }
+        if let Some(word) = &self.family {
+            options.six = word == "ipv6";
         }
         options.sent_interrupts = self.sent_interrupts.or(options.sent_interrupts);
         options.segment = self.segment.or(options.segment);

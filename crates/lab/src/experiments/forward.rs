@@ -40,15 +40,16 @@ pub(super) fn cases(options: &Options) -> Result<Vec<Case>> {
 }
 
 fn name(options: &Options) -> String {
-    let Options { frame, routes, queues, flows, nics, sandbox, .. } = options;
+    let Options { frame, routes, queues, flows, nics, sandbox, six, .. } = options;
     let several =
         |name: &str, n: u32, usual: u32| if n > usual { format!("/{name}={n}") } else { String::new() };
     let sandbox = if *sandbox == Confinement::On { "/sandbox" } else { "" };
     let (routes, queues) = (several("routes", *routes, 2), several("queues", (*queues).into(), 1));
     let (device, vcpus, nics) =
         (options.device(), options.several_vcpus(), several("nics", (*nics).into(), 2));
+    let family = if *six { "/ipv6" } else { "" };
     let flows = if *flows == USUAL_FLOWS { String::new() } else { format!("/flows={flows}") };
-    format!("{device}/{frame}{routes}{flows}{queues}{vcpus}{nics}{sandbox}")
+    format!("{device}/{frame}{family}{routes}{flows}{queues}{vcpus}{nics}{sandbox}")
 }
 
 /// CPUs of the threads.

@@ -5,8 +5,8 @@ use anyhow::Result;
 use super::control::{accounting, cases, guarantee, isolation, stages, sweep};
 use super::tcp::{self, Between};
 use super::{
-    boot, containers, forward, groups, guest_rx, guest_to_guest, guest_tx, hostile, idle, livelock, overload,
-    port_to_port, ring_to_ring, round_trip, routes, scale, tcp_forward, uplinks,
+    boot, containers, forward, groups, guest_rx, guest_to_guest, guest_tx, hostile, idle, livelock, lookup, overload,
+    port_to_port, ring_to_ring, round_trip, routes, scale, scan, tcp_forward, uplinks,
 };
 use crate::device;
 use crate::experiment::{Attachment, Experiment, Options};
@@ -72,7 +72,7 @@ impl ExperimentEntry {
 }
 
 /// All experiments.
-pub static LIST: [ExperimentEntry; 47] = [
+pub static LIST: [ExperimentEntry; 49] = [
     guests(
         "forward",
         "generator -> router -> sink, without the kernel; with --attach tap: TAP -> router -> TAP",
@@ -295,6 +295,14 @@ pub static LIST: [ExperimentEntry; 47] = [
         "sessions of BFD (3 x 50 ms) that go down while each NIC of their routers is flooded",
         routes::flooded::cases,
     ),
+    guests(
+        "scan",
+        "20,000 hosts behind a router, and a scan of the /16 around them: the share of their frames that is forwarded",
+        scan::cases,
+    ),
+    of_host("lookup", "the route table alone, in bursts of destinations drawn from all routes", |options| {
+        Ok(vec![lookup::case(options).into()])
+    }),
     of_host("generator", "generator to sink in one thread: the measuring room's own speed", |options| {
         Ok(vec![port_to_port::case(Through::Wire, options).into()])
     }),

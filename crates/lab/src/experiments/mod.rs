@@ -13,12 +13,14 @@ mod idle;
 mod kernel_fed;
 mod list;
 mod livelock;
+mod lookup;
 mod overload;
 pub(crate) mod port_to_port;
 mod ring_to_ring;
 mod round_trip;
 mod routes;
 mod scale;
+mod scan;
 mod tcp;
 mod tcp_forward;
 #[cfg(test)]

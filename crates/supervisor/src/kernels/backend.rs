@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
 use hooks::{PacketTracer, TraceSpec};
-use kernel_router::{Health, Leftover, Router, RouterConfig, Surroundings};
+use kernel_router::{Health, Leftover, Object, Router, RouterConfig, Step, Surroundings};
 use ledger::Group;
 use lxc::{OrphanedContainer, Running};
 use netns::Namespace;
@@ -69,12 +69,14 @@ pub(crate) struct Seen {
     pub(crate) is_nameless: bool,
     /// Its namespace; another one after a restart.
     pub(crate) network: Option<Network>,
+    /// True if a route lacks gateways that it could have, because an interface has its carrier back.
+    pub(crate) lacks_gateways: bool,
 }
 
 impl Seen {
-    /// Returns true if an interface is missing, or its name.
+    /// Returns true if an interface is missing, its name, or gateways.
     pub(super) fn lacks_any(&self) -> bool {
-        self.is_nameless || self.nics.values().any(Option::is_none)
+        self.is_nameless || self.lacks_gateways || self.nics.values().any(Option::is_none)
     }
 }
 
@@ -320,7 +322,8 @@ impl KernelBackend for HostBackend {
         let spec = self.held(router)?.spec.clone();
         let was_made = self.sited(|routers, site, journal| match routers.get_mut(router) {
             Some(held) => {
-                let was_made = !held.router.repair(site, journal)?.is_empty();
+                let is_interface = |step: &Step| matches!(step, Step::Add(Object::Interface(_)));
+                let was_made = held.router.repair(site, journal)?.iter().any(is_interface);
                 held.rate_limit.follow(&held.router, held.spec.limit)?;
                 Ok(was_made)
             }
@@ -344,8 +347,10 @@ impl KernelBackend for HostBackend {
         let (duplicates, is_nameless) = (router.duplicates()?, !router.is_named());
         let network = Some(Network::of(router.namespace())?);
         held.napis.clone_from(&threads);
+        let is_missing = |step: &Step| matches!(step, Step::Add(Object::SpreadRoute(_)));
+        let lacks_gateways = !wanted.spread.is_empty() && router.plan(wanted)?.iter().any(is_missing);
         let drops = self.drop_reasons.of(name).unwrap_or_default();
-        Ok(Seen { nics, threads, duplicates, drops, is_nameless, network })
+        Ok(Seen { nics, threads, duplicates, drops, is_nameless, network, lacks_gateways })
     }
 
     fn count(&mut self, router: &str) -> Result<Counted> {
@@ -373,7 +378,10 @@ impl KernelBackend for HostBackend {
 
     fn follow(&mut self, router: &str, order: &TraceSpec) -> Result<PacketTracer> {
         let held = self.held(router)?;
-        let (namespace, interfaces) = (held.router.namespace(), &held.router.wanted().interfaces);
+        let namespace = held.router.namespace();
+        // What passes a VLAN passes the interface below it, which is a NIC.
+        let interfaces = held.router.wanted().interfaces.iter().filter(|interface| !interface.is_vlan());
+        let interfaces: Vec<_> = interfaces.collect();
         let kernel = namespace.netlink()?;
         let mut follower = PacketTracer::start(order.clone())?;
         let traced = order.nic as usize;

@@ -61,6 +61,7 @@ impl Supervisor {
             status: self.kernel_status(router, now),
             settings: BTreeMap::new(),
             nics: router.nics.iter().map(|nic| self.kernel_nic(&router.name, &nic.name)).collect(),
+            interfaces: Vec::new(),
             routes: Vec::new(),
             neighbours: Vec::new(),
         };

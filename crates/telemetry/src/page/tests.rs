@@ -110,6 +110,7 @@ fn every_kind_of_group_has_its_metric() {
         "edge.vcpu0.drop_ttl",
         "edge.vcpu11.exit.halt",
         "edge.vcpu0.wan.rx_frames",
+        "edge.vcpu0.guests.vlan.in_frames",
         "edge.wan.tap.read.frames",
         "edge.wan.tap.write.drop_too_long",
         "edge.wan.tap.kernel.drop_full",
@@ -162,6 +163,7 @@ fn every_kind_of_group_has_its_metric() {
             r#"ringroad_vhost_user_guest_rx_frames_total{router="edge",nic="wan"}"#,
             r#"ringroad_vhost_user_guest_tx_frames_total{router="edge",nic="wan"}"#,
             r#"ringroad_vhost_user_peer_handed_total{router="edge",nic="wan"}"#,
+            r#"ringroad_vlan_in_frames_total{router="edge",vcpu="vcpu0",interface="guests"}"#,
             r#"ringroad_xdp_kernel_rx_invalid_total{router="edge",nic="wan"}"#,
             r#"ringroad_xdp_read_frames_total{router="edge",nic="wan"}"#,
             r#"ringroad_xdp_write_frames_total{router="edge",nic="wan"}"#,
@@ -176,6 +178,7 @@ fn no_counter_of_a_known_group_is_left_out_or_falls_together_with_another() {
     page.group("edge.vcpu0.exit", &VcpuExits::default());
     page.group("switch.lan.edge.wan", &PortCounters::default());
     page.group("edge.vcpu0.wan", &RouterNic::default());
+    page.group("edge.vcpu0.wan.vlan", &VlanCounters::default());
     page.group("edge.wan.registers", &E1000Registers::default());
     page.group("edge.wan.interrupts", &NicInterrupts::default());
     let fields = |octets: usize| octets / size_of::<Counter>();
@@ -183,6 +186,7 @@ fn no_counter_of_a_known_group_is_left_out_or_falls_together_with_another() {
         + fields(size_of::<VcpuExits>())
         + fields(size_of::<PortCounters>())
         + fields(size_of::<RouterNic>())
+        + fields(size_of::<VlanCounters>())
         + fields(size_of::<E1000Registers>())
         + fields(size_of::<NicInterrupts>());
     assert_eq!(parse(&page.to_string()).samples.len(), all);
