@@ -8,8 +8,8 @@ use tempfile::TempDir;
 
 use crate::Programs;
 
-/// Replaces `lxc-start`: waits until it is killed, without a child process that would survive it.
-pub(super) const STAYS: &str = "echo $$ >\"$2/$4/pid\"; mkfifo \"$2/$4/never\"; read line <\"$2/$4/never\"";
+/// Replaces `lxc-start`: stops itself until it is killed, and never has a child process, which could survive it.
+pub(super) const STAYS: &str = "echo $$ >\"$2/$4/pid\"; kill -STOP $$";
 /// Fails with an error in the log, as LXC does.
 pub(super) const REFUSES: &str = "echo \"lxc-start $4 1 ERROR    network - ../src/lxc/network.c:x:1 - No such device - Failed\" >\"$7\"; exit 1";
 /// Reports the running container.
@@ -17,7 +17,7 @@ pub(super) const TELLS: &str = "read pid <\"$2/$4/pid\" && kill -0 $pid && print
 /// Kills the running container.
 pub(super) const KILLS: &str = "read pid <\"$2/$4/pid\" && kill -9 $pid";
 /// Neither does anything nor exits.
-pub(super) const HANGS: &str = "mkfifo \"$2/$4/hangs\"; read line <\"$2/$4/hangs\"";
+pub(super) const HANGS: &str = "kill -STOP $$";
 
 /// A directory with programs, and one for the containers of a run.
 pub(super) struct Fakes {

@@ -48,7 +48,7 @@ fn one_whose_lxc_hangs_on_stop_is_killed() {
 /// The init exits, but its `lxc-start` does not.
 #[test]
 fn a_monitor_that_hangs_is_killed() {
-    let init = "sleep 1000 >/dev/null 2>&1 & echo $! >\"$2/$4/pid\"; mkfifo \"$2/$4/never\"; read line <\"$2/$4/never\"";
+    let init = "sleep 1000 >/dev/null 2>&1 & echo $! >\"$2/$4/pid\"; kill -STOP $$";
     let fakes = Fakes::new(init, TELLS, HANGS);
     let patience = TimeLimits { killed: Duration::from_secs(1), ..patience() };
     assert_eq!(
