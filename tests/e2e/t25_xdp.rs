@@ -252,8 +252,7 @@ mod all {
         support::needs!(Root, Program("ip"), Program("ethtool"), Program("busybox"));
         let text = file("process", "").replace("[[router", "[[group");
         let text = text.replacen("engine", "kind = \"parallel\"\nmembers = 2\nengine", 1);
-        let start =
-            Stage::start_after(BINARY, &text, &["--json", "--log", "text"], |home| cables(home, 2));
+        let start = Stage::start_after(BINARY, &text, &["--json", "--log", "text"], |home| cables(home, 2));
         let (stage, (left, right)) = start.expect("it starts");
         both_ways(&left, &right);
         // With so many flows no member is without any, but once in ten thousands of runs.

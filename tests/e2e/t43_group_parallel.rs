@@ -287,7 +287,10 @@ fn try_to_park(engine: &str) {
     all_resume(&flows, "it stands in");
     drop(flows);
     let said = world.finish();
-    assert!(said.contains("duo_1: notice: it was parked for ") && said.contains("of CPU time saved"), "{said}");
+    assert!(
+        said.contains("duo_1: notice: it was parked for ") && said.contains("of CPU time saved"),
+        "{said}"
+    );
 }
 
 #[test]

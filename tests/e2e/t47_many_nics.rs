@@ -19,7 +19,7 @@ const OCTETS: usize = 2_000_000;
 fn file(nics: usize, router: &str, nic: &str) -> String {
     let attach = |number: usize| match number {
         _ if HOSTS.contains(&number) => format!("tap:t47-{number}"),
-        _ if number % 2 == 0 => "null".to_owned(),
+        _ if number.is_multiple_of(2) => "null".to_owned(),
         _ => "switch:field".to_owned(),
     };
     let nics = (0..nics).map(|number| {

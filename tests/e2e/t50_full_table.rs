@@ -258,7 +258,7 @@ mod long {
         packets::follow(&scene.lan, &scene.peers, &with_flaps, &samples);
 
         for family in Family::ALL {
-            [&first, &second].map(|speaker| speaker.withdraw(family).expect("taken back"));
+            [&first, &second].into_iter().for_each(|speaker| speaker.withdraw(family).expect("taken back"));
         }
         scene.has("no route", &mut client, &FullTable::new((0, 0), 1, SEED));
         let counters = scene.stage.wait_for_counters(|_| true).expect("counters");

@@ -28,9 +28,8 @@ impl NextHops {
             return Vec::new();
         }
         let failed: Vec<NumberedHop> = guest.machine().shared().failed.read().collect();
-        let is_unheard = |gateway: &Gateway| {
-            silent.contains(gateway) || !guest.is_plugged(nic_of(plan, gateway.0))
-        };
+        let is_unheard =
+            |gateway: &Gateway| silent.contains(gateway) || !guest.is_plugged(nic_of(plan, gateway.0));
         let down = RefCell::new(BTreeSet::new());
         guest.table().set_down(|table, six, number, hop| {
             let Some(gateway) = gateway(hop) else { return false };

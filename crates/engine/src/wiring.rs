@@ -90,7 +90,7 @@ pub(crate) fn connect(
     };
     let urgent = sources.split_off(parts).pop();
     let way = RingWay { parts, is_spread: is_spread && parts == plugging.threads(), have_entered };
-    let urgent = urgent.map(|source| plugging.into_ring(0, source, way));
+    let urgent = urgent.map(|source| plugging.ring_pump(0, source, way));
     let rx = plugging.rx(sources, way);
     let tx = plugging.tx(&sinks, to_switch);
     Ok((NicPumps { name: nic.name.clone(), rx, tx, urgent, control }, outside))
@@ -113,13 +113,13 @@ impl Plugging<'_> {
 
     /// Returns the pumps into the NIC.
     fn rx(&self, sources: Vec<Box<dyn Source>>, way: RingWay) -> Vec<Pump> {
-        let pump = |(part, source)| self.into_ring(part, source, way);
+        let pump = |(part, source)| self.ring_pump(part, source, way);
         sources.into_iter().enumerate().map(pump).collect()
     }
 
     /// Returns the pump of one source. If there is a source for each pair and the frames were spread over the sources by flow, it is
     /// bound to its pair; otherwise the pair of each frame is selected here.
-    fn into_ring(&self, part: usize, source: Box<dyn Source>, way: RingWay) -> Pump {
+    fn ring_pump(&self, part: usize, source: Box<dyn Source>, way: RingWay) -> Pump {
         let sink: Arc<dyn Sink> = match way.parts {
             0 | 1 => self.queues.sink(),
             // One thread reads them all, and waits for room as if they were one.

@@ -293,8 +293,8 @@ impl Supervisor {
         (late, epoch): (u64, u32),
         now: Instant,
     ) {
-        let mut routers = self.running.plan.learners(name);
-        if routers.any(|router| router.name == learner) {
+        let learns = self.running.plan.learners(name).any(|router| router.name == learner);
+        if learns {
             self.has_learned((Some(learner), name), (late, epoch), now);
         }
     }

@@ -250,8 +250,10 @@ fn differing(old: &Router, new: &Router) -> Option<(usize, usize)> {
     (changed + removed > 0).then_some((changed, removed))
 }
 
-/// The ways of a router's routes: gateway and NIC, or the type of one by which nothing is forwarded.
-fn by_destination(router: &Router) -> BTreeMap<String, (Option<Ipv4Addr>, Option<usize>, Option<RouteType>)> {
+/// The way of a route: gateway and NIC, or the type of one by which nothing is forwarded.
+type Way = (Option<Ipv4Addr>, Option<usize>, Option<RouteType>);
+
+fn by_destination(router: &Router) -> BTreeMap<String, Way> {
     let ways = router.routes.iter().map(|route| (route.to.to_string(), (route.via, Some(route.nic), None)));
     let refused = router.forwarding.refused.iter();
     ways.chain(refused.map(|route| (route.to.to_string(), (None, None, Some(route.kind))))).collect()

@@ -231,14 +231,8 @@ mod tests {
         ];
         let states: Vec<(u16, &str)> =
             roster("core", &routers).iter().map(|(member, state)| (member.0, state.name())).collect();
-        let wanted = [
-            (0, "serving"),
-            (1, "leaving"),
-            (2, "starting"),
-            (3, "suspect"),
-            (4, "parked"),
-            (10, "dead"),
-        ];
+        let wanted =
+            [(0, "serving"), (1, "leaving"), (2, "starting"), (3, "suspect"), (4, "parked"), (10, "dead")];
         assert_eq!(states, wanted);
     }
 

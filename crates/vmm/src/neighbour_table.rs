@@ -142,7 +142,7 @@ mod tests {
     fn memory_that_can_shrink_is_not_taken() {
         let file = rustix::fs::memfd_create("wild", rustix::fs::MemfdFlags::ALLOW_SEALING).expect("memory");
         rustix::fs::ftruncate(&file, 4096).expect("octets");
-        let error = SharedMemory::adopt(file, true).err().expect("refused").to_string();
+        let error = SharedMemory::adopt(file, true).expect_err("refused").to_string();
         assert!(error.contains("can change its length"), "{error}");
     }
 }

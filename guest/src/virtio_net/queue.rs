@@ -163,7 +163,9 @@ fn send(queue: &mut impl DriverQueue<u64>, burst: &mut Burst<FrameBuffer>) -> bo
 #[inline(never)]
 fn send_long(queue: &mut impl DriverQueue<u64>, frame: FrameBuffer) {
     match frame.table() {
-        Some((list, entries, _)) => queue.push_table(frame.into_token(), list, entries as u16),
+        Some((list, entries, _)) => {
+            queue.push_table(frame.into_token(), list, entries as u16);
+        }
         None => {
             let (len, at) = (HEADER + frame.len() as u32, frame.address());
             queue.push(frame.into_token(), at, len, false);

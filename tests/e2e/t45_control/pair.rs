@@ -17,9 +17,8 @@ fn file((west, east): (&str, &str), folder: &std::path::Path) -> String {
             format!("[[router.nic]]\nname = \"{nic}\"\nattach = \"{attach}\"\naddress = \"{address}\"\n")
         };
         let links = ["one", "two"].into_iter().zip(1..);
-        let links = links.map(|(link, net)| {
-            nic(link, format!("switch:{west}-{link}"), format!("10.0.{net}.{side}/30"))
-        });
+        let links = links
+            .map(|(link, net)| nic(link, format!("switch:{west}-{link}"), format!("10.0.{net}.{side}/30")));
         let control = format!("control = {{ frr = \"{}\" }}", path.display());
         format!("[[router]]\nname = \"{name}\"\nengine = \"process\"\n{control}\n")
             + &nic("lan", format!("tap:{name}"), lan.to_owned())

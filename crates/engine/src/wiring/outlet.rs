@@ -39,6 +39,9 @@ impl Deref for Outlet {
     }
 }
 
+/// What a NIC has for itself: its link, whether that was supplied for it, and the vhost-net side.
+type OwnLink = (Arc<dyn Attachment>, bool, Option<Arc<KernelNic>>);
+
 impl Outlet {
     /// Finds or makes what a NIC of a router is plugged into: its part of what a group shares, a plug that was supplied for it, what is
     /// held for one with the same attachment, what was supplied, and else something within.
@@ -60,13 +63,13 @@ impl Outlet {
         Ok(Arc::new(Self { wanted, at, link, is_plug, kernel, shadow }))
     }
 
-    /// Finds or makes what a NIC has for itself; whether that was supplied for it, and the vhost-net side.
+    /// Finds or makes what a NIC has for itself.
     fn alone(
         (router, nic): (&Router, &Nic),
         wanted: &NicRequirements,
         (switches, supplies): (&[Arc<Switch>], &mut HostServices),
         held: &[Arc<Self>],
-    ) -> Result<(Arc<dyn Attachment>, bool, Option<Arc<KernelNic>>)> {
+    ) -> Result<OwnLink> {
         let label = wanted.label();
         if let Some(at) = supplies.plugs.remove(&label) {
             return Ok((at, true, None));

@@ -77,7 +77,7 @@ fn with_routes(member: &Router, gateway: u8) -> Router {
 
 fn serve(instance: &Instance) -> bool {
     let serves =
-        |member: &&str| instance.state_of(member, 0).is_some_and(|(_, state)| state.starts_with("serving"));
+        |member: &&&str| instance.state_of(member, 0).is_some_and(|(_, state)| state.starts_with("serving"));
     MEMBERS.iter().filter(serves).count() == MEMBERS.len()
 }
 

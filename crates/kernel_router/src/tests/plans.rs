@@ -10,7 +10,8 @@ use super::model::{OWN_MAC, OWN_MTU, fresh, take, take_all};
 use crate::six::NO_IPV6;
 use crate::{
     Interface, Mode, Neighbour, Object, ObservedState, Obstacle, Origin, PeerNamespace, Queue, QueueKind,
-    Route, RouteType, RouterConfig, Setting, SpreadRoute, Step, TypedRoute, Way, check, interface_sysctl, steps,
+    Route, RouteType, RouterConfig, Setting, SpreadRoute, Step, TypedRoute, Way, check, interface_sysctl,
+    steps,
 };
 
 const NAMES: [&str; 3] = ["wan", "lan", "dmz"];

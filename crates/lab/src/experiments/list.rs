@@ -5,8 +5,8 @@ use anyhow::Result;
 use super::control::{accounting, cases, guarantee, isolation, stages, sweep};
 use super::tcp::{self, Between};
 use super::{
-    boot, containers, forward, groups, guest_rx, guest_to_guest, guest_tx, hostile, idle, livelock, lookup, overload,
-    port_to_port, ring_to_ring, round_trip, routes, scale, scan, tcp_forward, uplinks,
+    boot, containers, forward, groups, guest_rx, guest_to_guest, guest_tx, hostile, idle, livelock, lookup,
+    overload, port_to_port, ring_to_ring, round_trip, routes, scale, scan, tcp_forward, uplinks,
 };
 use crate::device;
 use crate::experiment::{Attachment, Experiment, Options};

@@ -186,7 +186,15 @@ impl KernelBackend for FakeBackend {
         let threads = script.threads.get(router).cloned().unwrap_or_default();
         let drops = if script.asking.contains(router) { script.drops.clone() } else { Drops::new() };
         let (duplicates, is_nameless) = (script.duplicates.clone(), script.nameless.contains(router));
-        Ok(Seen { nics: nics.collect(), threads, duplicates, drops, is_nameless, network: None, lacks_gateways: false })
+        Ok(Seen {
+            nics: nics.collect(),
+            threads,
+            duplicates,
+            drops,
+            is_nameless,
+            network: None,
+            lacks_gateways: false,
+        })
     }
 
     fn count(&mut self, router: &str) -> Result<Counted> {

@@ -76,9 +76,7 @@ impl Groups {
 /// The next hops of a group that packets to a network can take, up to as many as a table has room for. Flows are spread over
 /// gateways alone: of a link without one nobody knows whether it leads on. Without any gateway the first link has all of them.
 fn spread(to: IpAddr, hops: &[LearnedHop], links: usize) -> Hops {
-    let way = |hop: &LearnedHop| {
-        Some(Way { next_hop: next_hop(to, hop, links)?, weight: hop.weight.max(1) })
-    };
+    let way = |hop: &LearnedHop| Some(Way { next_hop: next_hop(to, hop, links)?, weight: hop.weight.max(1) });
     let ways: Vec<Way> = hops.iter().filter_map(way).collect();
     let is_link = |way: &Way| matches!(way.next_hop, NextHop::Connected { .. });
     let gateways: Vec<Way> = ways.iter().filter(|way| !is_link(way)).take(MOST_WAYS).copied().collect();

@@ -18,8 +18,10 @@ fn route(to: &str, len: u8, fate: Option<LearnedFate>) -> LearnedRoute {
 const GROUP: Option<LearnedFate> = Some(LearnedFate::Group(1));
 
 fn group(hops: &[(u8, &str, u8)]) -> LearnedGroup {
-    let hop = |(link, via, weight): &(u8, &str, u8)| {
-        LearnedHop { link: *link, via: Some(via.parse().expect("an address")), weight: *weight }
+    let hop = |(link, via, weight): &(u8, &str, u8)| LearnedHop {
+        link: *link,
+        via: Some(via.parse().expect("an address")),
+        weight: *weight,
     };
     LearnedGroup { number: 1, way: Some(LearnedWay::Hops(hops.iter().map(hop).collect())) }
 }
@@ -87,8 +89,7 @@ fn a_full_table_gets_the_rest_as_soon_as_it_has_room() {
 fn routes_share_a_group_and_follow_its_changes() {
     let (learned, table) = (Learned::default(), table());
     learned.adopt(&table, 2);
-    let routes: Vec<LearnedRoute> =
-        (0..200).map(|net| route(&format!("10.{net}.0.0"), 16, GROUP)).collect();
+    let routes: Vec<LearnedRoute> = (0..200).map(|net| route(&format!("10.{net}.0.0"), 16, GROUP)).collect();
     let [one, two] = [(0, "192.0.2.2", 3), (1, "198.51.100.2", 1)];
     let groups = vec![group(&[one, two])];
     assert_eq!(learned.take(&Lesson { groups, routes, ..Lesson::default() }), 0);

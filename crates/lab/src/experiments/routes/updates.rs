@@ -228,6 +228,7 @@ fn link() -> Link {
         group: 0,
         permanent_mac: None,
         alias: String::new(),
+        proto_down: false,
     }
 }
 
@@ -292,12 +293,9 @@ mod tests {
         let table = Arc::new(RouteTable::new(64).expect("memory"));
         let net = |n: u8| Prefix::new([10, n, 0, 0], 16).expect("a prefix");
         let mut writer = Writer::new(table.clone(), (0..200).map(net).collect()).expect("a stream");
-        let gateway = |ip: [u8; 4]| {
-            let reader = table.routes().reader();
-            match reader.next_hop(reader.lookup(u32::from_be_bytes(ip))) {
-                NextHop::Gateway { nic: NIC, gateway } => Ipv4Addr::from_bits(gateway),
-                other => panic!("{other:?}"),
-            }
+        let gateway = |ip: [u8; 4]| match table.choices(0, ip.into(), 0)[..] {
+            [NextHop::Gateway { nic: NIC, gateway }] => Ipv4Addr::from_bits(gateway),
+            ref other => panic!("{other:?}"),
         };
         // A batch begins where the one before has ended, and goes on with the other gateway behind the last route.
         let mut seen = Vec::new();

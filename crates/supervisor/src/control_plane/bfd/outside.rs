@@ -40,9 +40,8 @@ impl Outside {
     /// A port is in use in the namespace, or no descriptors are left.
     pub(super) fn open(namespace: Namespace, news: Ringer<News>) -> Result<Self> {
         let places = [(PORT, false), (PORT, true), (MULTIHOP_PORT, false), (MULTIHOP_PORT, true)];
-        let open = |(port, is_ipv6)| -> io::Result<(u16, Datagrams)> {
-            Ok((port, Datagrams::open(port, is_ipv6)?))
-        };
+        let open =
+            |(port, is_ipv6)| -> io::Result<(u16, Datagrams)> { Ok((port, Datagrams::open(port, is_ipv6)?)) };
         let sockets = namespace.within(|| places.into_iter().map(open).collect::<io::Result<Vec<_>>>())??;
         Ok(Self { namespace, sockets, senders: HashMap::new(), news })
     }
@@ -131,9 +130,7 @@ const fn local(path: &Path) -> IpAddr {
 /// Address of a socket; a link-local one is of an interface.
 const fn place(ip: IpAddr, port: u16, index: u32) -> SocketAddr {
     match ip {
-        IpAddr::V6(ip) if ip.is_unicast_link_local() => {
-            SocketAddr::V6(SocketAddrV6::new(ip, port, 0, index))
-        }
+        IpAddr::V6(ip) if ip.is_unicast_link_local() => SocketAddr::V6(SocketAddrV6::new(ip, port, 0, index)),
         _ => SocketAddr::new(ip, port),
     }
 }
