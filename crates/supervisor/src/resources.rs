@@ -1,6 +1,8 @@
 //! Host resources of a run that only the supervisor may open: KVM, and the attachments of NICs. It keeps what
 //! it hands to the data plane, so that links and files outlive it.
 
+mod handover;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind};
@@ -16,6 +18,8 @@ use link::{Supply, SupplyKind};
 use serde_json::Value;
 use uplink::{LinkTable, SocketBroker, Undo};
 use vmm::vhost_net;
+
+pub(crate) use handover::Handover;
 
 use super::background_job::BackgroundJob;
 use super::control_plane::{ControlResources, OpenControl};
@@ -452,33 +456,6 @@ impl Resources {
         let control = self.control.adopt(opened.control, plan);
         let tables = self.tables.adopt(opened.tables, plan);
         Self { uplinks: left, control, tables, ..Self::default() }.close(link_jobs);
-    }
-}
-
-/// Descriptors to hand to another process.
-#[derive(Default)]
-pub(super) struct Handover {
-    supplies: Vec<Supply>,
-    descriptors: Vec<OwnedFd>,
-}
-
-impl Handover {
-    /// Returns what each descriptor is, and the descriptors.
-    pub(super) fn into_parts(self) -> (Vec<Supply>, Vec<OwnedFd>) {
-        (self.supplies, self.descriptors)
-    }
-
-    /// Adds duplicates of these descriptors.
-    pub(super) fn add(
-        &mut self,
-        need: SupplyKind,
-        of: &str,
-        given: (Value, Vec<BorrowedFd<'_>>),
-    ) -> Result<()> {
-        let HandedOver { what, descriptors } = HandedOver::of(given).context("no descriptors are left")?;
-        self.supplies.push(Supply { need, of: of.to_owned(), what, descriptors: descriptors.len() });
-        self.descriptors.extend(descriptors);
-        Ok(())
     }
 }
 
