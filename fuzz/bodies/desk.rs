@@ -10,7 +10,7 @@ const PLACES: usize = 64;
 /// Runs one input: pieces of nine octets, the first of which chooses what happens, and the others are its values.
 pub(crate) fn run(input: &[u8]) {
     let desk = Desk::default();
-    let mut hearers = Hearers::from_now(&desk);
+    let mut hearers = Hearers::new(&desk);
     for piece in input.chunks_exact(9) {
         let value = piece[1..].iter().fold(0_u64, |value, octet| value << 8 | u64::from(*octet));
         let vcpu = value as usize % (MAX_VCPUS + 1);

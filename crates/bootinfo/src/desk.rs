@@ -75,9 +75,9 @@ impl Desk {
 }
 
 impl Hearers {
-    /// Hears what a member asks from now on.
-    pub fn from_now(desk: &Desk) -> Self {
-        Self(desk.questions.each_ref().map(Hearer::from_now))
+    /// Begins with what is still in the rings of a member.
+    pub fn new(desk: &Desk) -> Self {
+        Self(desk.questions.each_ref().map(Hearer::new))
     }
 
     /// Passes at most `most` questions that were not heard yet to `each`, and returns how many that were, and how many were
@@ -108,7 +108,7 @@ mod tests {
     #[test]
     fn the_vcpus_of_a_member_are_heard_together_within_one_limit() {
         let (desk, mut heard) = (Desk::default(), 0);
-        let mut hearers = Hearers::from_now(&desk);
+        let mut hearers = Hearers::new(&desk);
         for vcpu in [0, 3, MAX_VCPUS - 1, MAX_VCPUS] {
             (0..3).for_each(|ip| desk.ask(vcpu, Question { nic: vcpu as u8, ip }));
         }

@@ -100,9 +100,10 @@ pub struct Hearer {
 }
 
 impl Hearer {
-    /// Hears what is asked from now on.
-    pub fn from_now<W: Words>(words: &W) -> Self {
-        Self { heard: words.asked() }
+    /// Begins with the questions that are still in the ring: those of an asker that was there first are heard, too.
+    pub fn new<W: Words>(words: &W) -> Self {
+        let asked = words.asked();
+        Self { heard: asked - asked.min(W::PLACES as u32) }
     }
 
     /// Passes questions that were not heard yet to `each`, at most `most` of them; others stay until the next call, and are

@@ -129,7 +129,7 @@ mod tests {
         let mine = || Arc::new(SharedMemory::adopt(handed(&memory), true).expect("mapped"));
         let (host, member) =
             (MemberDesk::new(mine()).expect("a desk"), MemberDesk::new(mine()).expect("a desk"));
-        let mut hearers = Hearers::from_now(&host);
+        let mut hearers = Hearers::new(&host);
         member.ask(0, Question { nic: 1, ip: 7 });
         member.epoch(2).expect("there").store(5, Release);
         let mut heard = Vec::new();

@@ -217,7 +217,7 @@ impl Asked {
     fn listener(&mut self, member: u16, desk: &Arc<MemberDesk>, now: Duration) -> &mut Listener {
         let new = || Listener {
             desk: Arc::downgrade(desk),
-            hearers: Hearers::from_now(desk),
+            hearers: Hearers::new(desk),
             pace: Pace::new(now),
         };
         let known = self.desks.entry(member).or_insert_with(new);

@@ -1,3 +1,4 @@
+use std::cell::OnceCell;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
@@ -24,6 +25,7 @@ struct Bench {
     group: Group,
     counts: CounterRegistry,
     ensemble: Arc<Ensemble>,
+    station: OnceCell<SwitchPort>,
 }
 
 fn bench() -> Bench {
@@ -43,7 +45,7 @@ fn bench_of(file: &str) -> Bench {
     let (group, counts, mut supplies) =
         (plan.groups[0].clone(), CounterRegistry::default(), HostServices::default());
     let ensemble = Ensemble::start(&group, (&switches, &mut supplies, None), &counts).expect("it starts");
-    Bench { switches, group, counts, ensemble }
+    Bench { switches, group, counts, ensemble, station: OnceCell::new() }
 }
 
 /// A member that forwards: what comes in by one NIC leaves by the other one.
@@ -91,8 +93,9 @@ impl Bench {
 
     /// A station on the first switch sends a frame of each of 64 flows.
     fn send_64_flows(&self) {
-        let station: SwitchPort =
-            self.switches[0].add_port("station", Arc::new(port::Null::new())).expect("a port");
+        let station = self.station.get_or_init(|| {
+            self.switches[0].add_port("station", Arc::new(port::Null::new())).expect("a port")
+        });
         for flow in 0..64_u8 {
             let mut octets = [0; 60];
             octets[..6].copy_from_slice(&self.group.pattern.nics[0].mac.0);
