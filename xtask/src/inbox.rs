@@ -238,9 +238,17 @@ fn build(wish: &BoxOptions) -> Result<Programs> {
 
 /// Builds the command, like the end-to-end tests do.
 fn command() -> Result<PathBuf> {
-    let step = Step::new("cargo").args(["build", "--package", "ringroad", "--bin", "ringroad"]);
+    let step = Step::new("cargo").args([
+        "build",
+        "--profile",
+        "quick",
+        "--package",
+        "ringroad",
+        "--bin",
+        "ringroad",
+    ]);
     ensure!(step.run()?, "the command does not build");
-    Ok(target_dir().join("debug/ringroad"))
+    Ok(target_dir().join("quick/ringroad"))
 }
 
 /// Collects the files of the host.

@@ -72,7 +72,8 @@ fn parse(arguments: &[String]) -> Result<Options> {
 /// Runs the kill loops of the long tier with more rounds.
 fn killed(rounds: u64) -> Result<bool> {
     let limit = Duration::from_secs(600) + ROUND * u32::try_from(rounds)?;
-    let step = Step::new("cargo").args(["test", "--package", "ringroad", "--test", "e2e"]);
+    let step =
+        Step::new("cargo").args(["test", "--profile", "quick", "--package", "ringroad", "--test", "e2e"]);
     step.args(["t12_killed::long::", "--", "--test-threads=1", "--nocapture"])
         .env("RINGROAD_ROUNDS", rounds.to_string())
         .limit(limit)

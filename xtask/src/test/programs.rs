@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::step::{LAB, Step, target_dir};
+use crate::step::{COMMAND, LAB, Step, target_dir};
 use crate::tally::Tally;
 
 use super::job::Job;
@@ -30,21 +30,21 @@ pub(crate) struct Program {
     folder: PathBuf,
 }
 
-/// Builds everything that is tested, in two configurations: crates, the command and the lab that it starts with debug assertions,
-/// and the models.
+/// Builds everything that is tested, in three configurations: crates with debug assertions, the command (and the lab that it starts)
+/// like the release without the last optimisation steps, and the models.
 ///
 /// A configuration that does not build counts as a failure; the others are tested all the same.
 pub(super) fn build(tally: &mut Tally) -> Result<Vec<Program>> {
     let tests = || Step::new("cargo").args(["test", "--no-run"]).limit(LIMIT);
-    let crates = tests().args(["--workspace", "--exclude", "ringroad-inbox"]);
-    // With the words by which `ringroad lab` builds it in a source tree.
-    let lab = Step::new("cargo").args(["build", "--package", LAB.0]).limit(LIMIT);
+    let crates = tests().args(["--workspace", "--exclude", "ringroad", "--exclude", "ringroad-inbox"]);
+    let command = tests().args(["--profile", "quick", "--package", COMMAND]);
+    let lab = Step::new("cargo").args(["build", "--profile", "quick", "--package", LAB.0]).limit(LIMIT);
     let packages = models::packages()?;
     let models = tests().args(["--release", "--test", "*_loom"]);
     let models = models.args(packages.iter().flat_map(|package| ["--package", package]));
     let models = models.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", target_dir().join("loom"));
     let mut programs = Vec::new();
-    for (name, step) in [("crates and the command", crates), ("the lab", lab), ("models", models)] {
+    for (name, step) in [("crates", crates), ("the command", command), ("the lab", lab), ("models", models)] {
         println!("\n== build: {name}");
         match built(step)? {
             Some(found) => programs.extend(found),
