@@ -131,6 +131,17 @@ fn ports(from: u16, to: u16) -> Vec<u8> {
     [from.to_be_bytes(), to.to_be_bytes()].concat()
 }
 
+/// Returns true if a frame ends before the ports of its packet.
+fn is_cut(frame: &[u8]) -> bool {
+    let at = if frame.get(12..14) == Some(&[0x81, 0]) { 18 } else { 14 };
+    let header = match frame.get(at - 2..at) {
+        Some([8, 0]) => frame.get(at).map_or(0, |octet| 4 * usize::from(octet & 15)),
+        Some([0x86, 0xdd]) => 40,
+        _ => 0,
+    };
+    frame.len() < at + header + 4
+}
+
 #[test]
 fn urgent_frames_get_the_queue_behind_the_others() {
     let tagged = |frame: Vec<u8>| [&frame[..12], &[0x81, 0, 0, 7], &frame[12..]].concat();
@@ -176,7 +187,9 @@ fn urgent_frames_get_the_queue_behind_the_others() {
         for _ in 0..2000 {
             let frame = some_frame(&mut next);
             let chosen = kernels(&program, &frame);
-            assert!(chosen == queues || chosen == ours(&frame, queues, Hash::Flow), "{frame:02x?}");
+            // A program that reads behind the end of a frame ends, and has selected the first queue.
+            let first = is_cut(&frame) && chosen == 0;
+            assert!(first || chosen == queues || chosen == ours(&frame, queues, Hash::Flow), "{frame:02x?}");
         }
     }
 }
