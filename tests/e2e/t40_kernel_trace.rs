@@ -151,7 +151,7 @@ mod alone {
             let arrived = |counters: &Counters| counters.get("t40.ip.delivered") >= more;
             world.stage.wait_for_counters(arrived).expect("it counts")
         };
-        let first = delivered(1).get("t40.ip.delivered");
+        let first = delivered(0).get("t40.ip.delivered");
         world.send("192.0.2.1:7040");
         assert_eq!(delivered(first + 1).sum(of_kernel), 0, "nobody has asked");
         ringroad(&["set", "t40", "drop_reasons=true"]);
