@@ -41,7 +41,7 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
         Some(port)
     }
 
-    /// The same for an IPv6 packet.
+    /// Handles an IPv6 packet as [`Router::detour`] does an IPv4 one.
     #[inline(never)]
     pub(crate) fn detour6(&self, buffer: &mut B, (mut hop, destination): (u32, u128)) -> Option<usize> {
         let (entries, len, generation) = (&self.adjacencies, buffer.wire_len(), self.generation);

@@ -82,7 +82,7 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
         self.waiting.failures.select(false, choices)
     }
 
-    /// The same for an IPv6 packet.
+    /// Returns the next hop of an IPv6 packet: of a group the one that its flow has.
     pub(crate) fn select6(&mut self, hop: u32, buffer: &mut B) -> u32 {
         let table = self.routes.six();
         if table.next_hop(hop) != NextHop::Group {

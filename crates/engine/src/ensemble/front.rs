@@ -80,7 +80,7 @@ struct Told {
     table: Table,
 }
 
-/// Who is to have what, by the members' numbers.
+/// Assignment of buckets or turns, by the members' numbers.
 enum Choice {
     Buckets(Vec<Option<u16>>),
     Turns(Vec<u16>),

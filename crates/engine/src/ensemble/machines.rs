@@ -32,7 +32,7 @@ pub(super) struct Machines {
     paths: Mutex<BTreeMap<u16, Path>>,
     /// When paths were listened to last, and whether something was sent by them since.
     listened: Mutex<(Duration, bool)>,
-    /// Who is asked next.
+    /// Number of the balancer that is asked next.
     turn: AtomicUsize,
 }
 

@@ -46,7 +46,7 @@ pub(super) struct Asked {
     arrivals: u32,
 }
 
-/// Who listens at the desk of one member.
+/// Listener at the desk of one member.
 struct Listener {
     /// Its desk: another one is that of another life.
     desk: Weak<MemberDesk>,
@@ -213,13 +213,10 @@ impl Core {
 }
 
 impl Asked {
-    /// Who listens at the desk of a member.
+    /// Returns the listener at the desk of a member.
     fn listener(&mut self, member: u16, desk: &Arc<MemberDesk>, now: Duration) -> &mut Listener {
-        let new = || Listener {
-            desk: Arc::downgrade(desk),
-            hearers: Hearers::new(desk),
-            pace: Pace::new(now),
-        };
+        let new =
+            || Listener { desk: Arc::downgrade(desk), hearers: Hearers::new(desk), pace: Pace::new(now) };
         let known = self.desks.entry(member).or_insert_with(new);
         if !std::ptr::eq(known.desk.as_ptr(), Arc::as_ptr(desk)) {
             *known = new();

@@ -259,7 +259,7 @@ impl TraceState {
         self.is_marked(fingerprint(&head)) || self.may_answer(place, &head)
     }
 
-    /// The same for an IPv6 frame with so many octets of tags.
+    /// Returns true if an IPv6 frame with this many octets of tags may belong to the followed packet.
     fn seeks6(&self, place: &Place, frame: &Frame<'_>, tags: usize) -> bool {
         let Some(head) = frame.octets().read::<SHORT6>(tags) else { return false };
         let leaves = matches!(place.spot, Spot::Tx { .. });

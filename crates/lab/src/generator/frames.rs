@@ -40,7 +40,7 @@ impl Patch {
     }
 }
 
-/// The same of an IPv6 frame.
+/// Octets of an IPv6 frame that differ between flows.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Patch6 {
     destination: [u8; 16],

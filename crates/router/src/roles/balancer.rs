@@ -48,7 +48,7 @@ struct Link {
     table: Table,
     /// Finds members by their addresses: the index of one, or nobody's, at the place of its hash or the next free one.
     places: [u8; PLACES],
-    /// Whose turn it is, where frames are dealt out one by one.
+    /// Next turn, where frames are dealt out one by one.
     turn: usize,
 }
 

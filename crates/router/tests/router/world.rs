@@ -124,7 +124,7 @@ pub(crate) struct World {
     pub(crate) plugged: Vec<u32>,
     /// Stations that claimed an address of the router: NIC, address, station.
     pub(crate) claims: Vec<(usize, u32, Mac)>,
-    /// The same for IPv6 addresses.
+    /// Stations that claimed an IPv6 address of the router: NIC, address, station.
     pub(crate) claims6: Vec<(usize, u128, Mac)>,
     /// Next hops of groups that were not reached, or were again: whether it is one for IPv6, number, state.
     pub(crate) next_hops: Vec<(bool, u32, bool)>,

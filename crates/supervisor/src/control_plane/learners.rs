@@ -1,4 +1,4 @@
-//! Who is told lessons, and how far each has taken them. A router is one learner, or two: the data plane, which sorts its frames out,
+//! Receivers of lessons, and how far each has taken them. A router is one learner, or two: the data plane, which sorts its frames out,
 //! and the process that its machine runs in, if it has one of its own; each member of a group has one. The slowest sets the pace.
 
 use std::collections::BTreeMap;

@@ -29,7 +29,7 @@ use super::namespace::ControlNamespace;
 
 /// Longest sleep, in milliseconds: the end of a process rings no bell.
 const LOOK: u64 = 500;
-/// The same at the end, which waits for processes alone.
+/// Longest sleep at the end, when only processes are waited for, in milliseconds.
 const LAST_LOOK: u64 = 20;
 /// Time for the daemons to end, in milliseconds.
 const GRACE: u64 = 4_000;

@@ -40,7 +40,7 @@ named_kind! {
         Shares = "shares",
         /// NAPI threads; the victim has a guarantee of its load.
         Guarantee = "guarantee",
-        /// The same, with a pfifo at the load's end of each pair: the ring of a pair has room for a quarter of a millisecond, and a
+        /// The guarantee, with a pfifo at the load's end of each pair: the ring of a pair has room for a quarter of a millisecond, and a
         /// thread may have to wait longer for the core.
         GuaranteeQueued = "guarantee-pfifo",
     }
