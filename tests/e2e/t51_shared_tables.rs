@@ -17,7 +17,7 @@ const ROUTES: u32 = 8000;
 /// A host that says nothing before it is asked.
 const SILENT: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 77);
 /// A host behind the last route.
-const FAR: Ipv4Addr = Ipv4Addr::new(10, 62, 127, 9);
+const FAR: Ipv4Addr = Ipv4Addr::new(10, 31, 63, 9);
 /// A host behind a route that comes later.
 const LATER: Ipv4Addr = Ipv4Addr::new(11, 0, 0, 9);
 const PORT: u16 = 7242;

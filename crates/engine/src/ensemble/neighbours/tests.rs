@@ -205,7 +205,8 @@ fn the_next_data_plane_finds_the_neighbours_and_asks_whether_they_are_still_ther
     first.answer(at(5));
     let mut next = Bench { core: core(&first.group, &first.made), ..bench() };
     assert_eq!((next.find(), next.table().state(0, Ip::v4(HOST))), (Some(STATION), State::Doubted));
-    assert_eq!(next.look(LATE), [(HOST, Mac::BROADCAST)]);
+    let asked = next.look(LATE);
+    assert_eq!(asked, [(HOST, Mac::BROADCAST); 2], "by the question that is still at the desk, and by doubt");
     next.answer(LATE + at(5));
     assert_eq!(next.table().state(0, Ip::v4(HOST)), State::Reachable);
 }
