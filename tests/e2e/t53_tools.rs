@@ -3,6 +3,8 @@
 //! advertisements disturb nobody, and of two stations with one address the later one notices.
 
 use std::net::Ipv6Addr;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -20,7 +22,7 @@ const RIGHT: [&str; 2] = ["198.51.100.2", "2001:db8:2::2"];
 const FAMILY: [&str; 2] = ["-4", "-6"];
 const ROUTER_MAC: &str = "02:00:00:00:51:01";
 /// Frames of a flood.
-const FLOOD: u32 = 10_000;
+const FLOOD: u64 = 10_000;
 
 /// A router between two hosts.
 struct World {
@@ -70,22 +72,36 @@ impl World {
         assert_eq!(counters.faults("t53"), [""; 0]);
     }
 
-    /// Sends frames from the left while hosts reach each other, and once more after the last frame. A ping may be lost in the queue of
-    /// the TAP, which the flood fills, and is repeated then.
+    /// Sends frames from the left until enough have arrived, while hosts reach each other, also after the last frame. A ping may be
+    /// lost in the queue of the TAP, which the flood fills, and is repeated then.
     fn flood(&self, frame: impl Fn(u32) -> Vec<u8> + Sync) {
         let socket = PacketSocket::open(&self.left, "t53-left").expect("a socket");
+        let (is_over, wanted) = (AtomicBool::new(false), self.arrived() + FLOOD);
         thread::scope(|scope| {
-            let sender = scope.spawn(|| {
-                (0..FLOOD).try_for_each(|number| socket.send(&frame(number))).expect("sent");
+            let _end = Raised(&is_over);
+            scope.spawn(|| {
+                let numbers = (0..).take_while(|_| !is_over.load(Relaxed));
+                numbers.for_each(|number| socket.send(&frame(number)).expect("sent"));
             });
-            let mut done = false;
-            while !done {
-                done = sender.is_finished();
+            while self.arrived() < wanted {
                 self.wait_for_the_router();
             }
         });
-        let came = |all: &support::Counters| all.get("t53.left.rx.frames") >= u64::from(FLOOD) / 2;
-        self.stage.wait_for_counters(came).expect("the flood arrives");
+        self.wait_for_the_router();
+    }
+
+    /// Frames that have arrived from the left.
+    fn arrived(&self) -> u64 {
+        self.stage.wait_for_counters(|_| true).expect("counters").get("t53.left.rx.frames")
+    }
+}
+
+/// Raises a flag when it is dropped, also by a test that fails.
+struct Raised<'a>(&'a AtomicBool);
+
+impl Drop for Raised<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
     }
 }
 
