@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use support::{Namespace, PacketSocket, Running, Stage, checksum, needs, ping, run};
+use support::{Counters, Namespace, PacketSocket, Running, Stage, checksum, needs, ping, run};
 
 const RINGROAD: &str = env!("CARGO_BIN_EXE_ringroad");
 /// Timeout of every step, generous for a busy host.
@@ -230,7 +230,13 @@ fn floods_disturb_nobody(engine: &str) {
     let world = World::start(engine, 1500);
     world.flood(solicitation);
     world.flood(advertisement);
-    world.finish();
+    world.silence();
+    let World { stage, left, right } = world;
+    let done = stage.finish_troubled(vec![left, right]).expect("nothing is left");
+    let is_full = |line: &str| line.contains("notice: the neighbour table has no room");
+    assert!(done.stderr.lines().all(is_full), "{}", done.stderr);
+    let counters = Counters::of(done.stdout.lines()).expect("counters");
+    assert_eq!(counters.faults("t53"), [""; 0]);
 }
 
 #[test]
