@@ -23,9 +23,9 @@ pub struct Assignment {
 pub struct Move {
     /// Number of the place.
     pub place: usize,
-    /// Who had it; none: nobody.
+    /// Former owner; `None`: it had none.
     pub from: Option<Member>,
-    /// Who has it from then on; none: nobody.
+    /// New owner; `None`: it has none.
     pub to: Option<Member>,
 }
 

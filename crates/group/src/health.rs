@@ -1,4 +1,4 @@
-//! Who is alive: judged by what passes through a member, not by what it says of itself.
+//! Health of members, judged by what passes through them, not by what they say of themselves.
 //!
 //! In each round a probe is sent through every member, on the way that frames take. A round is good for a member if its probe has come
 //! back, or if frames have left it. Three bad rounds in a row, and it gets no frames; three good ones, and it gets them again; bad for

@@ -202,7 +202,7 @@ impl Roster {
         Member(u16::try_from(taken.count()).unwrap_or(u16::MAX))
     }
 
-    /// Who gets frames: the members that serve. If none does, those that are suspect, and then those that leave: a frame that a slow
+    /// Members that get frames, with their weights: those that serve. If none does, those that are suspect, and then those that leave: a frame that a slow
     /// member may forward is better off there than in a drop counter.
     pub fn shares(&self) -> Shares {
         let of = |state: State| -> Shares {

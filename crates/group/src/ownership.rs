@@ -1,4 +1,4 @@
-//! Who owns which queue of a link.
+//! Owners of the queues of a link.
 //!
 //! A link has a fixed number of queues for its life: detaching one would number the others anew, and nearly all flows would change
 //! their queue. So queues stay, and members own them. A queue that changes hands is released first, at the end of a burst, and taken
@@ -20,19 +20,19 @@ pub enum Order {
     Release {
         /// Number of the queue.
         queue: usize,
-        /// Who reads it.
+        /// Member that reads it.
         by: Member,
     },
     /// Read it from now on.
     Take {
         /// Number of the queue.
         queue: usize,
-        /// Who is to read it.
+        /// Member that will read it.
         by: Member,
     },
 }
 
-/// Who may read a queue.
+/// State of a queue: the member that may read it, if any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Hold {
     Free,
@@ -41,7 +41,7 @@ enum Hold {
     Ending(Member),
 }
 
-/// Who owns the queues of a link, and who is to own them.
+/// Present and wanted owners of the queues of a link.
 #[derive(Clone, Debug)]
 pub struct Ownership {
     holds: Vec<Hold>,
@@ -54,7 +54,7 @@ impl Ownership {
         Self { holds: vec![Hold::Free; queues], wanted: Assignment::new(queues) }
     }
 
-    /// Who may read a queue.
+    /// Returns the member that may read a queue.
     pub fn reader(&self, queue: usize) -> Option<Member> {
         match self.holds.get(queue)? {
             Hold::Free => None,
@@ -62,7 +62,7 @@ impl Ownership {
         }
     }
 
-    /// Who is to have each queue.
+    /// Returns the wanted owner of each queue.
     pub fn wanted(&self) -> &Assignment {
         &self.wanted
     }

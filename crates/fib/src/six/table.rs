@@ -121,7 +121,7 @@ impl<'a> Table<'a> {
         word(at) as u32
     }
 
-    /// The same in a list of pairs of words.
+    /// Searches a list of ranges whose borders take two words each.
     #[inline(never)]
     fn search_wide(&self, step: &Step) -> u32 {
         let key = step.destination as u64;
