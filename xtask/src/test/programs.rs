@@ -31,7 +31,7 @@ pub(crate) struct Program {
 }
 
 /// Builds everything that is tested, in three configurations: crates with debug assertions, the command (and the lab that it starts)
-/// like the release without the last optimisation steps, and the models.
+/// like the release but less optimised, and the models.
 ///
 /// A configuration that does not build counts as a failure; the others are tested all the same.
 pub(super) fn build(tally: &mut Tally) -> Result<Vec<Program>> {
