@@ -88,7 +88,13 @@ fn describe(plan: &Plan, threads: Option<&Planned>) -> String {
         let ports = if ports.is_empty() { "no ports".to_owned() } else { ports.join(" ") };
         line(&mut text, format!("switch {}: {ports}, ageing {} s", switch.name, switch.ageing.as_secs()));
     }
-    plan.groups.iter().for_each(|group| line(&mut text, describe_group(group)));
+    for group in &plan.groups {
+        line(&mut text, describe_group(group));
+        group.remote_members().for_each(|number| line(&mut text, describe_remote(group, number)));
+        let slots = threads.into_iter().flat_map(|threads| &threads.outline.slots);
+        let own = slots.filter(|slot| slot.router == group.name);
+        own.for_each(|slot| line(&mut text, format!("  thread {slot}")));
+    }
     for router in &plan.routers {
         describe_router(&mut text, router);
         describe_threads(&mut text, router, threads.map(|threads| &threads.outline));
@@ -121,6 +127,13 @@ fn describe_group(group: &Group) -> String {
     format!("group {}: {}, {} members, frames are {spread}", group.name, group.kind.name(), group.members)
 }
 
+/// Describes a member on another host: what the group expects of its NICs.
+fn describe_remote(group: &Group, number: u32) -> String {
+    let nics = group.pattern.nics.iter().zip(group.stations(number));
+    let nics: Vec<String> = nics.map(|(nic, station)| format!("{} {station}", nic.name)).collect();
+    format!("  {} on another host: {}", group.member(number), nics.join(", "))
+}
+
 fn describe_router(text: &mut String, router: &Router) {
     let kernel = router.kernel.as_ref();
     let what = kernel.map_or_else(|| describe_machine(router), |kernel| describe_kernel(router, kernel));
@@ -149,10 +162,11 @@ fn describe_forwarding(text: &mut String, router: &Router) {
         let six = own.six.addresses.iter().map(ToString::to_string);
         let all: Vec<String> = own.addresses.iter().map(ToString::to_string).chain(six).collect();
         let addresses = if all.is_empty() { "no address".to_owned() } else { all.join(", ") };
+        let vrf = own.vrf.as_ref().map_or_else(String::new, |vrf| format!(", VRF {vrf}"));
         line(
             text,
             format!(
-                "  interface {} of {}: VLAN {}, {addresses}",
+                "  interface {} of {}: VLAN {}, {addresses}{vrf}",
                 own.name,
                 nic_name(router, own.nic),
                 own.tags
@@ -200,8 +214,9 @@ fn describe_kernel(router: &Router, kernel: &ForwardingSettings) -> String {
     };
     let arp = if kernel.proxy_arp { ", proxy ARP" } else { "" };
     let threads = if router.is_threaded() { ", threaded NAPI" } else { "" };
+    let drops = if kernel.drop_reasons { ", drops counted by reason" } else { "" };
     let limit = router.limit.map_or_else(String::new, |limit| format!(", lets in at most {limit}"));
-    format!("{place} in which the host's kernel {forwards}{filter}{arp}{threads}{limit}")
+    format!("{place} in which the host's kernel {forwards}{filter}{arp}{threads}{drops}{limit}")
 }
 
 /// Placement and scheduling of its threads.

@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use anyhow::{Context, Result, bail};
 use api::{Adjacency, Answer, ControlAnswer, ControlNeighbour, ControlQuestion, ControlRoute, Request};
 use command_line::client::{self, Kind, Target, unexpected};
+use command_line::group;
 use serde_json::Value;
 
 use crate::ps::format_duration;
@@ -56,7 +57,10 @@ pub(crate) fn show(wish: &Wish<'_>) -> Result<()> {
     }
     let (mut all, mut refusal) = (Vec::new(), None);
     for mut target in client::all()? {
-        let routers: Vec<String> = target.status.routers.iter().map(|own| own.name.clone()).collect();
+        // A group has one control plane, under its own name.
+        let speaker = |name: &str| group::of(name).unwrap_or(name).to_owned();
+        let mut routers: Vec<String> = target.status.routers.iter().map(|own| speaker(&own.name)).collect();
+        routers.dedup();
         for router in routers {
             match told(&mut target, &router, &question, wish) {
                 Ok(text) => all.push(text),
@@ -126,7 +130,14 @@ fn page(router: &str, answer: &ControlAnswer, wish: &Wish<'_>) -> Result<String>
             routes.iter().try_for_each(|route| writeln!(text, "{router:<12} {}", route_line(route)))?;
             if wish.topic == Topic::Route {
                 let found = if routes.is_empty() { "no route; " } else { "" };
-                writeln!(text, "{router:<12} {found}table of epoch {epoch}, no room for {late} networks")?;
+                match epoch {
+                    // A kernel has no epochs, and room for all.
+                    0 => writeln!(text, "{router:<12} {found}table of its kernel")?,
+                    _ => writeln!(
+                        text,
+                        "{router:<12} {found}table of epoch {epoch}, no room for {late} networks"
+                    )?,
+                }
             }
         }
         ControlAnswer::Neighbours { neighbours } => {

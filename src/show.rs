@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use anyhow::{Result, ensure};
-use api::{Answer, NicDetails, Request, RouterDetails, Value};
+use api::{Answer, InterfaceShown, NicDetails, Request, RouterDetails, Value};
 use command_line::client::{self, Kind, Target, unexpected};
 use command_line::group;
 
 use crate::ps::format_duration;
 use crate::routing::{self, Topic, Wish};
 
-/// Prints all there is to know about a router, or about a group as one; where they are asked for about each of its members. A topic
-/// of control planes is shown instead, unless a router has its name and no more is said.
+/// Prints all there is to know about a router, or about a group as one; where they are asked for about each of its members and
+/// balancers. A topic of control planes is shown instead, unless a router has its name and no more is said.
 ///
 /// # Errors
 /// There is no such router.
@@ -33,7 +33,7 @@ pub(crate) fn show(
         "a router is shown without more words; routes, route, neighbours, adjacencies and bfd take some"
     );
     let mut target = client::find(router, Kind::Router)?;
-    let own = target.status.routers.iter().filter(|own| members && group::of(&own.name) == Some(router));
+    let own = target.status.routers.iter().filter(|own| members && group::around(&own.name) == Some(router));
     let mut names: Vec<String> = own.map(|own| own.name.clone()).collect();
     if names.is_empty() {
         names.push(router.to_owned());
@@ -93,6 +93,9 @@ fn text(shown: &RouterDetails) -> String {
     for nic in &shown.nics {
         line("nic", self::nic(nic));
     }
+    for own in &shown.interfaces {
+        line("interface", interface(own));
+    }
     for route in &shown.routes {
         let via = route.via.as_ref().map(|via| format!(" via {via}")).unwrap_or_default();
         let vrf = route.vrf.as_ref().map(|vrf| format!(" in VRF {vrf}")).unwrap_or_default();
@@ -105,8 +108,17 @@ fn text(shown: &RouterDetails) -> String {
 }
 
 fn nic(nic: &NicDetails) -> String {
-    let addresses = if nic.addresses.is_empty() { "no address".to_owned() } else { nic.addresses.join(", ") };
-    format!("{} {} {} {addresses}; {}", nic.name, nic.attach, nic.mac, settings(&nic.settings))
+    let (addresses, settings) = (addresses(&nic.addresses), settings(&nic.settings));
+    format!("{} {} {} {addresses}; {settings}", nic.name, nic.attach, nic.mac)
+}
+
+fn interface(own: &InterfaceShown) -> String {
+    let (addresses, settings) = (addresses(&own.addresses), settings(&own.settings));
+    format!("{} VLAN {} of {} {addresses}; {settings}", own.name, own.vlan, own.nic)
+}
+
+fn addresses(all: &[String]) -> String {
+    if all.is_empty() { "no address".to_owned() } else { all.join(", ") }
 }
 
 fn settings(settings: &BTreeMap<String, Value>) -> String {

@@ -86,7 +86,7 @@ impl Watched {
 
     /// Whether it is about a member of a group alone.
     fn is_of_member(&self) -> bool {
-        self.router.as_deref().and_then(group::of).is_some()
+        self.router.as_deref().and_then(group::around).is_some()
     }
 
     /// Output for the time since the last call.

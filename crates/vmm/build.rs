@@ -14,6 +14,7 @@ fn main() {
     let manifest = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it"));
     let root = manifest.join("../..");
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
+    // Not the folders as a whole: a property test that fails leaves its seed in the folder of its crate.
     for part in [
         "guest",
         "crates/ring",
@@ -24,12 +25,18 @@ fn main() {
         "crates/bootinfo",
         "crates/ledger",
     ] {
-        println!("cargo::rerun-if-changed={}", root.join(part).display());
+        for input in ["src", "Cargo.toml"] {
+            println!("cargo::rerun-if-changed={}", root.join(part).join(input).display());
+        }
     }
-    let image = out.join("guest").join(TARGET).join("release/guest");
+    println!("cargo::rerun-if-changed={}", root.join("guest/Cargo.lock").display());
+    // `TARGET/PROFILE/build/PACKAGE/out`: the profiles of the host's programs share one build of each firmware.
+    let target = out.ancestors().nth(4).expect("cargo's output folder");
     for (name, features) in [("firmware", ""), ("firmware-jumbo", "jumbo")] {
-        build(&root.join("guest"), &out.join("guest"), features);
-        fs::copy(&image, out.join(name)).expect("the firmware was built");
+        let target = target.join(name);
+        build(&root.join("guest"), &target, features);
+        let image = target.join(TARGET).join("release/guest");
+        fs::copy(image, out.join(name)).expect("the firmware was built");
     }
 }
 

@@ -231,6 +231,7 @@ pub(crate) fn run(input: &[u8]) {
         interfaces: &mut states,
         waiting: &mut waiting,
         counters: &counters,
+        vlans: &[],
     };
     let mut router = Router::new(&config, parts);
     let mut world = World { free: 100, ..World::default() };

@@ -1,12 +1,15 @@
-//! Arbitrary octets as headers: of frames with tags, of IPv6 with extension headers, of ICMPv6, neighbour discovery and MLD.
+//! Arbitrary octets as headers: of frames with tags, of IPv6 with extension headers, of ICMPv6, neighbour discovery and MLD, and as orders
+//! to a balancer.
 //! Finds panics, walks without a bound, and values that change when they are written and read again.
 
 use frame::nd::{self, Advert, PrefixInfo, RouterAdvert, Solicit};
+use frame::order::{self, Order, Table};
 use frame::{ethernet, icmpv6, ipv6, mld, vlan};
 
 /// Runs one input.
 pub(crate) fn run(input: &[u8]) {
     tags(input);
+    orders(input);
     let Ok((_, packet)) = ethernet::Header::parse(input) else { return };
     let Ok(parsed) = ipv6::Packet::parse_quoted(packet) else { return };
     let header = parsed.header();
@@ -41,6 +44,17 @@ fn tags(input: &[u8]) {
         vlan::insert(&mut frame, *tag).expect("there is room");
     }
     assert_eq!(frame, input);
+}
+
+fn orders(input: &[u8]) {
+    let (Some(read), mut table) = (Order::read(input), Table::EMPTY) else { return };
+    let has_table = Order::read_table(input, &mut table);
+    let mut octets = [0; order::LONGEST];
+    let len = read.write(has_table.then_some(&table), &mut octets);
+    assert_eq!(Order::read(&octets[..len]), Some(read));
+    let mut again = Table::EMPTY;
+    assert_eq!(Order::read_table(&octets[..len], &mut again), has_table);
+    assert!(!has_table || again == table);
 }
 
 fn control(header: &icmpv6::Header, payload: &[u8]) {

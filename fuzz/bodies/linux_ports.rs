@@ -25,7 +25,7 @@ const SLOT: usize = 1;
 /// Runs one input.
 pub(crate) fn run(input: &[u8]) {
     let ram = GuestRam::with_words_outside("ports", 1 << 20).expect("memory");
-    let memory = Memory { ram: Arc::new(ram), fib: None, vcpus: 1, pc: true };
+    let memory = Memory { ram: Arc::new(ram), fib: None, group: None, vcpus: 1, pc: true };
     let machine = Machine::new(memory, None).expect("a machine");
     machine.bus().insert(0, Box::new(HostBridge::new()));
     let config = nic::e1000::Config::new([2, 0, 0, 0, 0, 1]);

@@ -3,11 +3,11 @@
 use core::sync::atomic::{AtomicPtr, Ordering};
 
 use arrayvec::ArrayVec;
-use bootinfo::{BootFailure, BootInfo, MAGIC, MAX_NICS, MAX_TABLES, MAX_VCPUS, Role, Shared, map};
+use bootinfo::{BootFailure, BootInfo, Desk, MAGIC, MAX_NICS, MAX_TABLES, MAX_VCPUS, Role, Shared, map};
 use router::{Bucket, Neighbours, neighbours};
 
 use crate::arena::Arena;
-use crate::buffer::{JUMBO, Pool, STRIDE};
+use crate::buffer::{HEADROOM, JUMBO, Pool, STRIDE};
 use crate::halt::Mailbox;
 use crate::nic::{self, Device};
 use crate::platform::Firmware;
@@ -35,6 +35,20 @@ pub(crate) struct Vcpu {
     pub(crate) arena: Arena,
     /// Neighbour tables, one for each route table, shared by all vCPUs.
     pub(crate) neighbours: &'static [Neighbours<'static>],
+}
+
+/// Words that one vCPU of a member of a group shares with the host, beside those in RAM.
+#[derive(Clone, Copy)]
+pub(crate) struct OwnDesk {
+    pub(crate) desk: &'static Desk,
+    pub(crate) vcpu: usize,
+}
+
+/// Returns the desk of a vCPU; `None`: this router is no member of a group.
+fn desk(info: &BootInfo, vcpu: usize) -> Option<OwnDesk> {
+    // SAFETY: the VMM maps a desk there for the guest's whole life (`BootInfo::group_neighbours`); it consists of atomics only.
+    let desk = (info.group_neighbours > 0).then(|| unsafe { &*(map::DESK as *const Desk) })?;
+    Some(OwnDesk { desk, vcpu })
 }
 
 /// Returns the words shared with the host.
@@ -96,8 +110,26 @@ fn build(info: &'static BootInfo) -> Result<(), BootFailure> {
     Ok(())
 }
 
-/// Creates the neighbour tables, of the size that the host wants.
+/// Returns the neighbour table of the group that this router is a member of.
+fn group_neighbours(info: &BootInfo) -> Option<Neighbours<'static>> {
+    let len = info.group_neighbours as usize;
+    let count = neighbours::shared_buckets(len);
+    let first = map::NEIGHBOURS as usize + size_of::<neighbours::Header>();
+    // SAFETY: `len` octets are mapped there for the guest's whole life, read-only, and only the host changes them. Header and
+    // buckets lie inside them, aligned, and consist of atomics only; a bucket is never written here.
+    let (header, buckets) = unsafe {
+        let header = &*(map::NEIGHBOURS as *const neighbours::Header);
+        (header, core::slice::from_raw_parts(first as *const Bucket, count))
+    };
+    (count > 0).then(|| Neighbours::read_only(header, buckets))
+}
+
+/// Creates the neighbour tables, of the size that the host wants, or finds that of the group.
 fn neighbour_tables(info: &BootInfo, arena: &mut Arena) -> Option<&'static [Neighbours<'static>]> {
+    if info.group_neighbours > 0 {
+        let table = arena.keep(group_neighbours(info)?)?;
+        return Some(core::slice::from_ref(table));
+    }
     let routes = matches!(Role::from_number(info.role), Some(Role::Router | Role::Hostile));
     let wanted = if routes { info.neighbour_table as usize } else { neighbours::LEAST };
     let wanted = wanted.clamp(neighbours::LEAST, neighbours::MOST);
@@ -123,7 +155,7 @@ fn vcpu_state(
         index,
         info,
         moves,
-        firmware: Firmware::new(&words.vcpus[index], info.tsc_khz),
+        firmware: Firmware::new(&words.vcpus[index], desk(info, index), info.tsc_khz),
         mailbox: Mailbox::new(&words.mailbox[index].0),
         macs: ArrayVec::new_const(),
         arena,
@@ -144,7 +176,7 @@ fn vcpu_state(
 /// Creates a pool of fresh buffers.
 fn pool(arena: &mut Arena, buffers: usize) -> Option<Pool> {
     let mut pool = Pool::new(arena.slice(buffers as u64, 0u64)?);
-    let first = arena.take(buffers as u64 * STRIDE, 64)?;
+    let first = arena.take(HEADROOM + buffers as u64 * STRIDE, 64)? + HEADROOM;
     for index in (0..buffers as u64).rev() {
         pool.give(first + index * STRIDE);
     }

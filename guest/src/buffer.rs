@@ -12,12 +12,16 @@
 //!                                                 v
 //!                                     descriptors of all pieces
 //! ```
+//!
+//! A frame that loses or gets the tags of a VLAN begins up to 8 octets later or earlier, and the header before it, too: what is
+//! moved are the twelve octets before the tags. The octets before a buffer are the last ones behind the list of the buffer before.
 
 use core::ptr;
 
 use arrayvec::ArrayVec;
 use bootinfo::{buffers, map};
 use frame::offload::{Offload, VIRTIO};
+use frame::vlan;
 use router::{Buffer, HEAD};
 
 use crate::segments::{self, MOST};
@@ -34,9 +38,16 @@ pub(crate) const CAPACITY: u32 = if JUMBO { buffers::JUMBO } else { buffers::PLA
 
 /// Bit in `marks`: the device has written the header.
 const DESCRIBED: u16 = 1 << 15;
-/// Mask in `marks`, and in a token: number of pieces after the first. (Buffers are aligned to 64 octets.)
+/// Mask in a token: number of pieces after the first. (Buffers are aligned to 64 octets.)
 const FURTHER: u64 = 63;
+/// Most octets by which a frame begins before or behind the place where it is received: those of two tags.
+const MOST_SHIFT: i64 = (vlan::MOST * vlan::TAG) as i64;
+/// Octets before the first buffer of a pool.
+pub(crate) const HEADROOM: u64 = 64;
+/// Length up to which a frame, with its header, certainly lies in its first piece.
+pub(crate) const SURELY: u32 = CAPACITY - MOST_SHIFT as u32;
 const _: () = assert!(MOST <= FURTHER as usize && STRIDE.is_multiple_of(FURTHER + 1));
+const _: () = assert!(size_of::<u64>() + MOST_SHIFT as usize <= buffers::SPARE as usize);
 
 /// Bits in the first two octets of a header (flags and gso_type) that mean pending work. The flag for a verified checksum
 /// (VIRTIO_NET_HDR_F_DATA_VALID) is not among them: it is for receivers only (virtio 1.2, section 5.1.6.2).
@@ -49,6 +60,7 @@ pub(crate) struct FrameBuffer {
     len: u32,
     /// Upper bound on the octets of the longest frame on the wire that results from it.
     wire: u16,
+    /// [`DESCRIBED`]; and in the low octet, with a sign, what is added to `at` for the token.
     marks: u16,
 }
 
@@ -68,7 +80,8 @@ impl FrameBuffer {
         Self { marks, ..Self::new(at, len) }
     }
 
-    /// Creates a described frame of `len` octets in the buffer at `at`, with `further` more pieces given by their list.
+    /// Creates a described frame of `len` octets in the buffer at `at`, with `further` more pieces given by their list, at most
+    /// 63.
     pub(crate) fn with_pieces(at: u64, len: u32, list: u64, further: u16) -> Self {
         // SAFETY: the buffer is RAM that only this vCPU uses; behind the part that devices write are 64 octets, aligned to 64.
         unsafe { ptr::write((at + u64::from(CAPACITY)) as *mut u64, list) };
@@ -90,26 +103,76 @@ impl FrameBuffer {
         Some(Self::with_pieces(first, octets as u32, list, at.len() as u16 - 1))
     }
 
-    /// Writes offload metadata into the header before the frame.
-    pub(crate) fn set_offload(&mut self, offload: Offload) {
-        // SAFETY: exclusive RAM (see `new`) that begins with a header.
-        unsafe { ptr::write(self.at as *mut [u8; VIRTIO], offload.to_virtio()) };
-        self.marks |= DESCRIBED;
+    /// Returns the address of the first buffer and the number of pieces after the first, as one number.
+    #[inline(always)]
+    fn token(&self) -> u64 {
+        self.at.wrapping_add_signed(i64::from(self.marks as i8))
+    }
+
+    /// Address of the first buffer.
+    fn base(&self) -> u64 {
+        self.token() & !FURTHER
+    }
+
+    /// Number of pieces after the first.
+    fn further(&self) -> u64 {
+        self.token() & FURTHER
+    }
+
+    /// Octets of the frame for which there is room in its first piece.
+    fn room(&self) -> u32 {
+        (self.base() + u64::from(CAPACITY - HEADER) - self.at) as u32
     }
 
     /// Gives up ownership: the token returns to a pool, directly or by way of the device.
     #[inline(always)]
     pub(crate) fn into_token(self) -> u64 {
-        self.at | u64::from(self.marks) & FURTHER
+        self.token()
     }
 
-    /// Address of the buffer.
+    /// Address of the header before the frame.
     #[inline(always)]
     pub(crate) fn address(&self) -> u64 {
         self.at
     }
 
-    /// Returns true if the frame may have several pieces or pending offload metadata.
+    /// Prepares the list of a frame that does not fit into its first piece; returns the list, the number of its entries that are
+    /// needed, and the octets in the first piece, header included. `None`: the frame lies in one piece.
+    pub(crate) fn table(&self) -> Option<(u64, usize, u32)> {
+        let first = self.room() + HEADER;
+        let (list, count) = self.pieces().filter(|_| HEADER + self.len > first)?;
+        // As if the frame began where its first buffer does.
+        let octets = self.at.wrapping_sub(self.base()).wrapping_add(u64::from(HEADER + self.len));
+        let entries = segments::cut(list, count, octets as usize);
+        segments::begin(list, (self.at, first));
+        Some((list, entries, first))
+    }
+
+    /// Lets the frame begin `by` octets later, or earlier, and moves its first `keep` octets there; its offload metadata follows.
+    /// Returns false, and changes nothing, if that is too far, or the metadata cannot follow.
+    fn shift(&mut self, keep: usize, by: i8) -> bool {
+        let shift = self.at.wrapping_sub(self.base()) as i64 + i64::from(by);
+        let Some(offload) = self.offload().moved(by.into()) else { return false };
+        let Some(len) = self.len.checked_add_signed(-i32::from(by)) else { return false };
+        if shift.abs() > MOST_SHIFT || keep > len.min(self.len) as usize || keep > self.room() as usize {
+            return false;
+        }
+        let (from, adjust) = (self.frame(), self.marks as i8 - by);
+        self.at = self.at.wrapping_add_signed(by.into());
+        // SAFETY: both ranges are exclusive RAM: `keep` octets of the first piece, and the same up to MOST_SHIFT octets later, where
+        // the frame went on, or earlier, where this buffer's header was or the spare octets before it are.
+        unsafe { ptr::copy(from, self.frame(), keep) };
+        (self.len, self.marks) = (len, self.marks & !0xff | u16::from(adjust as u8));
+        if offload.is_none() {
+            self.clear_offload();
+        } else {
+            self.set_offload(offload);
+            self.wire = router::offload::wire_len(self.octets(), offload, len as usize).min(0xffff) as u16;
+        }
+        true
+    }
+
+    /// Returns true if the frame may have several pieces, begin elsewhere than it was received, or have pending offload metadata.
     #[inline(always)]
     pub(crate) fn is_marked(&self) -> bool {
         self.marks != 0
@@ -117,23 +180,24 @@ impl FrameBuffer {
 
     /// Returns the list of the pieces and their number, if there are several.
     pub(crate) fn pieces(&self) -> Option<(u64, usize)> {
-        let further = usize::from(self.marks & FURTHER as u16);
-        (further != 0).then(|| (list_of(self.at), further + 1))
+        let further = self.further() as usize;
+        (further != 0).then(|| (list_of(self.base()), further + 1))
     }
 
     /// Turns the header into one that a driver may send (virtio 1.2, section 5.1.6.2).
     #[inline(always)]
     pub(crate) fn seal_header(&mut self) {
         let [low, high] = [self.at as *mut u64, (self.at + 8) as *mut u64];
-        // SAFETY: the buffer is RAM that only this vCPU uses, at least CAPACITY long, and 64-octet aligned.
+        // SAFETY: the header is RAM that only this vCPU uses, 4-octet aligned: that of the buffer, up to MOST_SHIFT octets earlier or
+        // later.
         unsafe {
-            let said = if self.marks & DESCRIBED != 0 { low.read() } else { 0 };
+            let said = if self.marks & DESCRIBED != 0 { low.read_unaligned() } else { 0 };
             if said & PENDING_OFFLOAD_MASK == 0 {
-                low.write(0);
+                low.write_unaligned(0);
                 high.cast::<u32>().write(0);
             } else {
                 // Keep it as received, but clear the flags that are not for devices, and the number of buffers.
-                low.write(said & !0xfe);
+                low.write_unaligned(said & !0xfe);
                 high.cast::<u16>().add(1).write(0);
             }
         }
@@ -162,14 +226,13 @@ impl Buffer for FrameBuffer {
     }
 
     fn set_len(&mut self, octets: usize) {
-        let further = u32::from(self.marks & FURTHER as u16);
-        let most = (1 + further) * CAPACITY - HEADER;
+        let most = self.room() + self.further() as u32 * CAPACITY;
         self.len = octets.min(most as usize) as u32;
         self.wire = self.len.min(u32::from(u16::MAX)) as u16;
     }
 
     fn octets(&mut self) -> &mut [u8] {
-        let here = self.len.min(CAPACITY - HEADER) as usize;
+        let here = self.len.min(self.room()) as usize;
         // SAFETY: exclusive RAM (see `new`) that holds at least HEADER + here octets.
         unsafe { core::slice::from_raw_parts_mut(self.frame(), here) }
     }
@@ -179,7 +242,10 @@ impl Buffer for FrameBuffer {
             return false;
         }
         match self.pieces() {
-            Some((list, count)) => segments::read(list, count, HEADER as usize + at, target),
+            Some((list, count)) => {
+                let from = self.at.wrapping_sub(self.base()).wrapping_add(u64::from(HEADER)) as usize;
+                segments::read(list, count, from + at, target)
+            }
             None => {
                 target.copy_from_slice(&self.octets()[at..at + target.len()]);
                 true
@@ -202,13 +268,27 @@ impl Buffer for FrameBuffer {
         self.wire = self.len.min(u32::from(u16::MAX)) as u16;
     }
 
+    fn set_offload(&mut self, offload: Offload) {
+        // SAFETY: exclusive RAM (see `new`) that begins with a header.
+        unsafe { ptr::write(self.at as *mut [u8; VIRTIO], offload.to_virtio()) };
+        self.marks |= DESCRIBED;
+    }
+
+    fn take_out(&mut self, at: usize, octets: usize) -> bool {
+        octets as i64 <= MOST_SHIFT && self.shift(at, octets as i8)
+    }
+
+    fn make_room(&mut self, at: usize, octets: usize) -> bool {
+        octets as i64 <= MOST_SHIFT && self.shift(at, -(octets as i8))
+    }
+
     #[inline(always)]
     fn prefetch(&self) {
         ring::prefetch::write(self.at as *const u8);
     }
 }
 
-/// Address of the list of the frame that begins at `at`.
+/// Address of the list of the frame whose first buffer is at `at`.
 fn list_of(at: u64) -> u64 {
     // SAFETY: RAM that only this vCPU uses; `with_pieces` wrote the word before it marked the frame.
     unsafe { ptr::read((at + u64::from(CAPACITY)) as *const u64) }

@@ -28,7 +28,8 @@ pub(crate) fn movers(info: &BootInfo) -> usize {
 /// pending offloads, unless configured otherwise.
 pub(crate) fn negotiate(info: &BootInfo, devices: &mut [Device]) -> Option<()> {
     let wanted = info.nics.iter().take(devices.len()).all(|nic| nic.offload != 0);
-    let large = info.role == Role::Router as u32 || info.traffic.segment_len != 0;
+    let passes_on = [Role::Router as u32, Role::Balancer as u32].contains(&info.role);
+    let large = passes_on || info.traffic.segment_len != 0;
     let offloads = if wanted && large {
         devices.iter().fold(Offloads::ALL, |all, device| all & device.sendable()).consistent()
     } else {

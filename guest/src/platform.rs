@@ -1,14 +1,14 @@
 //! Platform of the router in this firmware: the NICs' queue pairs, the buffer pool and the time-stamp counter.
 
-use core::sync::atomic::Ordering::Acquire;
+use core::sync::atomic::Ordering::{Acquire, Release};
 
 use arrayvec::ArrayVec;
-use bootinfo::{MAX_NICS, VcpuShared};
+use bootinfo::{MAX_NICS, Question, VcpuShared};
 use frame::Mac;
 use frame::offload::Offloads;
 use router::{Burst, Platform};
 
-use crate::boot;
+use crate::boot::{self, OwnDesk};
 use crate::buffer::{FrameBuffer, Pool};
 use crate::halt;
 use crate::nic::Nic;
@@ -32,6 +32,8 @@ pub(crate) struct Firmware {
     /// See [`low`].
     low: usize,
     shared: &'static VcpuShared,
+    /// For a member of a group.
+    desk: Option<OwnDesk>,
     ticks_a_ms: u64,
     /// Ticks of the time-stamp counter in a microsecond, as a power of two.
     ticks_a_us: u32,
@@ -45,12 +47,13 @@ pub(crate) struct Firmware {
 
 impl Firmware {
     /// Creates a platform without NICs and buffers.
-    pub(crate) fn new(shared: &'static VcpuShared, tsc_khz: u64) -> Self {
+    pub(crate) fn new(shared: &'static VcpuShared, desk: Option<OwnDesk>, tsc_khz: u64) -> Self {
         Self {
             nics: ArrayVec::new_const(),
             pool: Pool::new(&mut []),
             low: 0,
             shared,
+            desk,
             ticks_a_ms: tsc_khz.max(1),
             ticks_a_us: (tsc_khz / 1000).max(1).ilog2(),
             attentive: false,
@@ -100,6 +103,14 @@ impl Firmware {
     /// The counters shared with the host.
     pub(crate) fn shared(&self) -> &'static VcpuShared {
         self.shared
+    }
+
+    /// Tells the host which epoch of the routes this vCPU has adopted, or that it looks nothing up.
+    pub(crate) fn tell_epoch(&self, epoch: u32) {
+        self.shared.fib_epoch.0.store(epoch, Release);
+        if let Some(word) = self.desk.and_then(|OwnDesk { desk, vcpu }| desk.epoch(vcpu)) {
+            word.store(epoch, Release);
+        }
     }
 
     /// Posts receive buffers on every NIC; called once, before the first frame can arrive.
@@ -234,6 +245,12 @@ impl Platform for Firmware {
     fn report_next_hop(&mut self, table: u8, six: bool, number: u32, reached: bool) {
         let (failed, hop) = (&boot::shared().failed, (table, six, number));
         if reached { failed.withdraw(hop) } else { failed.report(hop) }
+    }
+
+    fn ask_for_neighbour(&mut self, nic: u8, ip: u32) {
+        if let Some(OwnDesk { desk, vcpu }) = self.desk {
+            desk.ask(vcpu, Question { nic, ip });
+        }
     }
 
     fn is_claimed(&mut self, nic: usize, ip: u32, by: Mac) {

@@ -1,13 +1,13 @@
 //! Duties of a firmware, created from the boot information.
 
-use core::sync::atomic::Ordering::{Release, SeqCst};
+use core::sync::atomic::Ordering::SeqCst;
 use core::sync::atomic::fence;
 
 use arrayvec::ArrayVec;
-use bootinfo::{BootFailure, MAX_ADDRESSES, NicInfo};
+use bootinfo::{BootFailure, MAX_ADDRESSES, MAX_NICS, NicInfo};
 use fib::Table;
 use frame::Mac;
-use router::roles::{Echo, Sink, Source, SourceSink, Tally, Traffic};
+use router::roles::{Balancer, Echo, Sink, Source, SourceSink, Tally, Traffic};
 use router::{
     Address, Adjacencies, Config, Interface, Interfaces, Ip, MAX_INTERFACES, Neighbour, Neighbours,
     ReversePath, Router, RouterResources, Routes, Vlan, Waiting,
@@ -45,7 +45,7 @@ impl<R: Routes> Epoch<R> {
 
     fn come_online(&mut self, firmware: &Firmware) {
         self.told = self.routes.epoch();
-        firmware.shared().fib_epoch.0.store(self.told, Release);
+        firmware.tell_epoch(self.told);
         // The host reads the word after it has removed entries that it wants to reuse: either it sees the word, or
         // we see the removal.
         fence(SeqCst);
@@ -56,14 +56,14 @@ impl<R: Routes> Epoch<R> {
     pub(crate) fn tell(&mut self, firmware: &Firmware, epoch: u32) {
         if epoch != self.told {
             self.told = epoch;
-            firmware.shared().fib_epoch.0.store(epoch, Release);
+            firmware.tell_epoch(epoch);
         }
     }
 
     /// Announces to the host that this vCPU looks nothing up.
     pub(crate) fn end(&mut self, firmware: &Firmware) {
         self.told = fib::OFFLINE;
-        firmware.shared().fib_epoch.0.store(fib::OFFLINE, Release);
+        firmware.tell_epoch(fib::OFFLINE);
     }
 }
 
@@ -154,13 +154,15 @@ pub(crate) fn placed<R: Routes + 'static>(
         redirects: vcpu.info.redirects != 0,
         table: number as u8,
     };
+    let shared = vcpu.firmware.shared();
     let parts = RouterResources {
         routes,
         neighbours,
         adjacencies,
         interfaces: states,
         waiting,
-        counters: &vcpu.firmware.shared().router,
+        counters: &shared.router,
+        vlans: &shared.vlans,
     };
     Ok(place.write(Router::new(&config, parts)))
 }
@@ -168,15 +170,30 @@ pub(crate) fn placed<R: Routes + 'static>(
 /// An interface: its settings, its Ethernet address, and the VLAN that it is.
 type Wanted = (&'static NicInfo, Mac, Option<Vlan>);
 
+/// A VLAN, and the settings of its interface.
+pub(crate) struct VlanWanted {
+    pub(crate) place: Vlan,
+    pub(crate) info: &'static NicInfo,
+}
+
+/// Returns the VLANs of existing NICs, in the order of their interfaces.
+pub(crate) fn vlans(vcpu: &Vcpu) -> impl Iterator<Item = VlanWanted> {
+    let (info, nics) = (vcpu.info, vcpu.macs.len() as u32);
+    let own = info.vlans.iter().take(info.vlan_count as usize).filter(move |own| own.nic < nics);
+    own.map(|own| {
+        let outer = (own.outer != 0).then_some(own.outer as u16);
+        VlanWanted { place: Vlan { nic: own.nic as u8, outer, id: own.id as u16 }, info: &own.info }
+    })
+}
+
 /// Returns all interfaces: the NICs, then VLANs of them. Those of other VRFs than this one have the settings `nothing`.
 fn interfaces(vcpu: &Vcpu, (number, nothing): (usize, &'static NicInfo)) -> ArrayVec<Wanted, MAX_INTERFACES> {
     let info = vcpu.info;
     let of = |own: &'static NicInfo| if own.table as usize == number { own } else { nothing };
     let nics = info.nics.iter().zip(&vcpu.macs).map(|(nic, mac)| (of(nic), Mac(*mac), None));
-    let vlans = info.vlans.iter().take(info.vlan_count as usize).filter_map(|own| {
-        let mac = vcpu.macs.get(own.nic as usize)?;
-        let outer = (own.outer != 0).then_some(own.outer as u16);
-        Some((of(&own.info), Mac(*mac), Some(Vlan { nic: own.nic as u8, outer, id: own.id as u16 })))
+    let vlans = vlans(vcpu).map(|own| {
+        let mac = vcpu.macs[usize::from(own.place.nic)];
+        (of(own.info), Mac(mac), Some(own.place))
     });
     nics.chain(vlans).take(MAX_INTERFACES).collect()
 }
@@ -258,6 +275,25 @@ pub(crate) fn count(firmware: &Firmware, frames: usize) -> usize {
 /// Creates a duty that sends received frames back.
 pub(crate) fn echo() -> Echo<FrameBuffer> {
     Echo::new()
+}
+
+/// Balancer, in the arena.
+pub(crate) struct Balancing(&'static mut Balancer<FrameBuffer>);
+
+impl Duty for Balancing {
+    #[inline(always)]
+    fn pass(&mut self, firmware: &mut Firmware) -> usize {
+        let tally = &firmware.shared().balancer;
+        let frames = self.0.pass(firmware, tally);
+        count(firmware, frames)
+    }
+}
+
+/// Creates a duty that spreads frames over the members of a group.
+pub(crate) fn balancer(vcpu: &mut Vcpu) -> Result<Balancing, BootFailure> {
+    let macs: ArrayVec<Mac, MAX_NICS> = vcpu.macs.iter().map(|mac| Mac(*mac)).collect();
+    let place = vcpu.arena.place().ok_or(BootFailure::Memory)?;
+    Ok(Balancing(place.write(Balancer::new(&macs))))
 }
 
 /// Creates a duty that counts received frames.

@@ -11,6 +11,8 @@ use crate::buffer::{CAPACITY, FrameBuffer, HEADER, Pool};
 
 /// Number of pieces of the longest frame.
 pub(crate) const MOST: usize = (HEADER as usize + LARGEST).div_ceil(CAPACITY as usize);
+/// Alignment of buffers in octets.
+const ALIGNMENT: u64 = 64;
 /// Offset of the header field with the number of buffers that the frame occupies (virtio 1.2, section 5.1.6).
 const NUM_BUFFERS: u64 = 10;
 
@@ -40,10 +42,18 @@ pub(crate) fn write(list: u64, buffers: &[u64], octets: usize) {
     cut(list, count, octets);
 }
 
-/// Returns the addresses of the first `count` pieces.
+/// Returns the addresses of the buffers of the first `count` pieces.
 pub(crate) fn addresses(list: u64, count: usize) -> impl Iterator<Item = u64> {
     // SAFETY: as in `set`; this many entries were written.
-    (0..count.min(MOST)).map(move |index| unsafe { entry(list, index).read()[0] })
+    let entry = move |index| unsafe { entry(list, index).read()[0] };
+    // The first piece may begin a little before or behind the beginning of its buffer (`begin`).
+    (0..count.min(MOST)).map(move |index| (entry(index) + ALIGNMENT / 2) & !(ALIGNMENT - 1))
+}
+
+/// Lets a frame of several pieces begin at `at`, near the beginning of its first buffer, with `octets` in that buffer. To be
+/// called after [`cut`].
+pub(crate) fn begin(list: u64, (at, octets): (u64, u32)) {
+    set(list, 0, Segment { address: at, len: octets, writable: false }, false);
 }
 
 /// Copies octets from offset `from` on, counted from the start of the header; returns false if they are not all there.
@@ -66,7 +76,7 @@ pub(crate) fn read(list: u64, count: usize, mut from: usize, mut target: &mut [u
     target.is_empty()
 }
 
-/// Truncates a list to a frame of `octets`, including the header; returns the number of entries.
+/// Truncates a list to a frame of `octets`, counted from the beginning of its first buffer; returns the number of entries.
 pub(crate) fn cut(list: u64, count: usize, octets: usize) -> usize {
     let entries = octets.div_ceil(CAPACITY as usize).clamp(1, count);
     let last = entries - 1;

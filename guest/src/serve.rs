@@ -70,6 +70,7 @@ pub(crate) fn run(vcpu: &mut Vcpu) -> Result<(), BootFailure> {
         Role::Hostile => return hostile::run(vcpu),
         Role::Station => serve(station::host(vcpu)?, vcpu),
         Role::Application => serve(application::worker(vcpu)?, vcpu),
+        Role::Balancer => serve(roles::balancer(vcpu)?, vcpu),
     }
     Ok(())
 }

@@ -157,6 +157,7 @@ impl Tour<'_> {
             Arc::new(Sink::new(Expected {
                 flows: settings.flow_count(),
                 frame: settings.frame,
+                six: settings.is_six(),
                 ttl: 63,
                 destination_mac: None,
             }))

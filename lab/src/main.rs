@@ -7,6 +7,7 @@ mod flood;
 mod options;
 mod report;
 mod run;
+mod table;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -39,6 +40,8 @@ enum Verb {
     },
     /// Send small frames to NICs of running routers, by their TAPs, until Ctrl-C.
     Flood(flood::FloodOptions),
+    /// Write a synthetic full table of the Internet, to be replayed by a BGP speaker.
+    Table(table::TableOptions),
     /// Print a Markdown table of a file that `--json` wrote.
     Report {
         /// The file: one JSON object per line.
@@ -58,6 +61,7 @@ fn carry_out(verb: Verb) -> Result<()> {
         Verb::List => print(&run::list()?),
         Verb::Run { names, options } => run::run_all(&names, &options),
         Verb::Flood(options) => flood::flood(&options),
+        Verb::Table(options) => table::table(&options),
         Verb::Report { file } => print(&report::table(&file)?),
         Verb::Demo(options) => demo::demo(&options),
     }

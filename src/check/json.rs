@@ -78,6 +78,7 @@ fn router(router: &Router) -> Value {
         "name": router.name,
         "settings": plan_report::settings(router),
         "nics": router.nics.iter().map(|nic| plan_report::nic(router, nic)).collect::<Vec<_>>(),
+        "interfaces": plan_report::interfaces(router),
         "routes": plan_report::routes(router),
         "neighbours": plan_report::neighbours(router),
     })

@@ -1,4 +1,4 @@
-use api::{NeighbourShown, RouteShown, RouterStatus, State, Thread};
+use api::{InterfaceShown, NeighbourShown, RouteShown, RouterStatus, State, Thread};
 use support::schema::check_lines;
 
 use super::*;
@@ -37,6 +37,13 @@ fn shown() -> RouterDetails {
         status,
         settings: settings(&[("restart", "always".into()), ("vcpus", 1.into())]),
         nics: vec![wan, lan],
+        interfaces: vec![InterfaceShown {
+            name: "guests".to_owned(),
+            nic: "lan".to_owned(),
+            vlan: "200.100".to_owned(),
+            addresses: vec!["203.0.113.1/24".to_owned()],
+            settings: settings(&[("mtu", 1500.into()), ("vrf", "red".into())]),
+        }],
         routes: vec![route("0.0.0.0/0", Some("192.0.2.254")), route("198.51.100.0/24", None)],
         neighbours: vec![NeighbourShown {
             address: "192.0.2.254".to_owned(),
@@ -57,6 +64,7 @@ settings   restart = always, vcpus = 1\n\
 threads    edge/vhost 42\n\
 nic        wan tap:wan0 02:00:00:00:00:01 192.0.2.1/24, 192.0.2.9/32; mtu = 1500, queues = 1\n\
 nic        lan tap:wan0 02:00:00:00:00:01 no address; mtu = 1500, queues = 1\n\
+interface  guests VLAN 200.100 of lan 203.0.113.1/24; mtu = 1500, vrf = red\n\
 route      0.0.0.0/0 via 192.0.2.254 by wan in VRF red\n\
 route      198.51.100.0/24 by wan\n\
 neighbour  192.0.2.254 is 02:00:00:00:00:fe behind wan\n";

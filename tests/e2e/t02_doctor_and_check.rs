@@ -88,13 +88,14 @@ fn check_prints_the_plan() {
         "switch backbone: west.core east.core, ageing 300 s",
         "router west: kvm, 1 vCPU, 32 MiB, sleeps after 50µs without work",
         "  route 0.0.0.0/0 via 203.0.113.2 out of core",
+        "  route ::/0 via 2001:db8:c::2 out of core",
         "  thread west/vcpu0 on any CPU",
         "memory 64 MiB for 2 routers",
         "this host",
     ] {
         assert!(text.lines().any(|found| found == line), "{line:?} is missing in\n{text}");
     }
-    assert!(text.contains("tap:rr-west 192.0.2.1/24, mtu 1500, 1 x 1024 entries"), "{text}");
+    assert!(text.contains("tap:rr-west 192.0.2.1/24 2001:db8:1::1/64, mtu 1500, 1 x 1024 entries"), "{text}");
 }
 
 #[test]

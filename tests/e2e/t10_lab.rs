@@ -69,7 +69,7 @@ fn the_command_does_not_carry_the_lab() {
 #[test]
 fn words_and_exit_code_are_those_of_the_lab() {
     let help = stdout(&["lab", "--help"]);
-    for verb in ["list", "run", "flood", "report", "demo"] {
+    for verb in ["list", "run", "flood", "table", "report", "demo"] {
         let begins = |line: &str| line.split_whitespace().next() == Some(verb);
         assert!(help.lines().any(begins), "{verb} is not in\n{help}");
     }
@@ -227,12 +227,64 @@ mod all {
     }
 
     #[test]
+    fn a_group_is_drawn_with_the_balancers_and_back_ends_that_run() {
+        support::needs!(Root, Kvm, Tun, Program("ip"), Program("unshare"));
+        let folder = tempfile::tempdir().unwrap();
+        let text = stdout(&["lab", "run", "000/fig16", "--svg", folder.path().to_str().unwrap()]);
+        let stages = [
+            "links: lab-near (tap of near), lab-far (tap of far) > balancers: vr1/lb0 (a thread), vr1/lb1 (a thread)",
+            " > interconnection: vr1_near (switch), vr1_far (switch) > back ends: vr1_0 (near, far), vr1_1 (near, far), ",
+            "vr1_2 (near, far) > links: lab-near",
+        ];
+        assert!(text.contains(&stages.concat()), "{text}");
+        let drawing = fs::read_to_string(folder.path().join("000-fig16.svg")).unwrap();
+        assert!(drawing.contains(">vr1/lb1<") && drawing.contains(">vr1_2<"), "{drawing}");
+    }
+
+    #[test]
+    fn both_ways_of_a_frame_through_a_machine_are_drawn() {
+        support::needs!(Root, Kvm, Tun, Program("ip"), Program("unshare"));
+        let folder = tempfile::tempdir().unwrap();
+        let text = stdout(&["lab", "run", "000/fig1-paths", "--svg", folder.path().to_str().unwrap()]);
+        assert!(text.contains("far (virtio-net) > vcpu0 (sends in its exit) > lab-far (TAP)"), "{text}");
+        assert!(text.contains("far (virtio-net) > vhost (moves frames) > lab-far (TAP)"), "{text}");
+        let drawing = fs::read_to_string(folder.path().join("000-fig1-paths.svg")).unwrap();
+        assert!(drawing.contains("vhost = vmm") && drawing.contains("vhost = shared"), "{drawing}");
+    }
+
+    #[test]
+    fn the_functions_that_a_frame_passes_are_told_by_the_hosts_tracepoints() {
+        support::needs!(Root, Kvm, Tun, Program("ip"), Program("unshare"));
+        let kernel = fs::read_to_string("/proc/filesystems").unwrap();
+        if !kernel.lines().any(|line| line.ends_with("\ttracefs")) {
+            println!("SKIPPED: this kernel has no tracefs");
+            return;
+        }
+        let text = stdout(&["lab", "run", "000/A.20"]);
+        let line = text.lines().find(|line| line.starts_with("* ") && line.contains(" > ")).unwrap_or(&text);
+        let places = ["(near0)", "vhost (reads)", "vhost (writes)", "(far0)", "(far1)"];
+        let found: Vec<Option<usize>> = places.iter().map(|place| line.find(place)).collect();
+        assert!(found.iter().all(Option::is_some) && found.is_sorted(), "{text}");
+    }
+
+    #[test]
     fn engine_kernel_is_compared_with_what_is_set_up_by_hand() {
         support::needs!(Root, Program("ip"), Program("unshare"));
         let text = stdout(&["lab", "run", "container-by-hand", "--seconds", "0.05", "--repeat", "1"]);
         for link in ["veth", "macvlan"] {
             let pair =
                 format!("RATIO a=container-by-hand/64/kernel/{link} b=container-by-hand/64/by-hand/{link} ");
+            assert!(text.lines().any(|line| line.starts_with(&pair)), "{pair} is not in {text}");
+        }
+    }
+
+    #[test]
+    fn eight_routers_on_a_core_are_compared_with_one() {
+        support::needs!(Root, Tun, Kvm, Program("ip"), Program("unshare"));
+        let text = stdout(&["lab", "run", "container-eight", "--seconds", "0.05", "--repeat", "1"]);
+        for stand in ["kernel/veth", "kernel/macvlan", "kvm/tap", "kvm/macvtap-for-vf"] {
+            let of = |routers: u32| format!("container-eight/64/{stand}/{routers}-on-a-core");
+            let pair = format!("RATIO a={} b={} ", of(8), of(1));
             assert!(text.lines().any(|line| line.starts_with(&pair)), "{pair} is not in {text}");
         }
     }

@@ -1,4 +1,4 @@
-//! Objective: a router that breaks the rules, in each of thirteen ways, is fenced with one line that gives the reason, and
+//! Objective: a router that breaks the rules, in each of fourteen ways, is fenced with one line that gives the reason, and
 //! restarted after a growing pause, or not at all, as its file says; it serves again when it is back; and a router beside it
 //! loses none of its datagrams. Tested with both engines and both NIC models.
 
@@ -66,6 +66,8 @@ fn charge(engine: &str, misdeed: &str) -> (&'static str, &'static [&'static str]
         // Only the parent process, the supervisor, learns the signal.
         "triple-fault" => ("failed", &["SIGILL", "the process ended"]),
         "old-epoch" => ("charged", &["vCPU 0 still reads epoch"]),
+        "tables" if engine == "kvm" => ("failed", &["exception 14 "]),
+        "tables" => ("failed", &["SIGSEGV", "the process ended"]),
         other => panic!("{other}"),
     }
 }
@@ -306,6 +308,7 @@ mod all {
         chains = "chains",
         resets = "resets",
         commands = "commands",
+        tables = "tables",
     );
 
     /// Modes in which each write of TDT is handled in the vCPU's own thread, or coalesced by KVM.

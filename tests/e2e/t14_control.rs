@@ -288,10 +288,8 @@ fn a_run_is_changed_while_it_forwards() {
     assert_eq!(again, "run t14 is what the file says already");
 
     assert_whole(flow);
-    // It cannot read links that were moved into the hosts' namespaces, and reports that.
-    let Finished { stderr, .. } =
-        world.stage.finish_troubled(vec![world.west, world.east]).expect("nothing is left");
-    assert!(stderr.lines().all(|line| line.contains(" notice: ") && line.contains("MTU")), "{stderr}");
+    // It says nothing of links that were moved into the hosts' namespaces.
+    world.stage.finish(vec![world.west, world.east]).expect("it ends well, and nothing is left");
 }
 
 #[test]

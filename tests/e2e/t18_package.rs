@@ -16,6 +16,11 @@ use tempfile::TempDir;
 const PATIENCE: Duration = Duration::from_secs(900);
 const GONE: Duration = Duration::from_secs(60);
 const UNIT: &str = "lib/systemd/system/ringroad@.service";
+/// The same with more rights, which the second file has.
+const CONTROL: [&str; 2] = [
+    "lib/systemd/system/ringroad-control@.service",
+    "lib/systemd/system/ringroad-control@.service.d/rights.conf",
+];
 
 fn run(command: &mut Command) -> Finished {
     support::run(command, PATIENCE).expect("it ends")
@@ -71,7 +76,13 @@ fn unpacked() -> TempDir {
 
 /// Returns the values of one key of the unit, as words.
 fn unit_words(root: &Path, key: &str) -> Vec<String> {
-    let unit = fs::read_to_string(root.join(UNIT)).expect("a unit");
+    words_of(root, &[UNIT], key)
+}
+
+/// Returns the values of one key in the files of a unit, as words.
+fn words_of(root: &Path, files: &[&str], key: &str) -> Vec<String> {
+    let read = |file: &&str| fs::read_to_string(root.join(file)).expect("a unit");
+    let unit: String = files.iter().map(read).collect();
     let values = unit.lines().filter_map(|line| line.strip_prefix(key)?.strip_prefix('='));
     values.flat_map(str::split_whitespace).map(str::to_owned).collect()
 }
@@ -87,6 +98,12 @@ fn file_with(engine: &str) -> String {
 /// Runs a program with the capabilities that the unit leaves it, and with the paths mounted read-only that the unit
 /// makes so.
 fn confined(root: &Path, program: &Path) -> Command {
+    confined_by(root, &[UNIT], program)
+}
+
+/// The same with the files of another unit.
+fn confined_by(root: &Path, files: &[&str], program: &Path) -> Command {
+    let unit_words = |root: &Path, key: &str| words_of(root, files, key);
     let capabilities = unit_words(root, "CapabilityBoundingSet");
     assert!(!capabilities.is_empty());
     let kept = capabilities.iter().map(|name| name.trim_start_matches("CAP_").to_ascii_lowercase());
@@ -100,9 +117,13 @@ fn confined(root: &Path, program: &Path) -> Command {
         closed.push("/sys/fs/cgroup".to_owned());
     }
     let closed = closed.iter().map(|path| format!(" '{}'", path.trim_start_matches('-'))).collect::<String>();
+    // What is open again behind what is closed, but for control groups, which this does not hide.
+    let open = unit_words(root, "ReadWritePaths").into_iter().filter(|path| path.starts_with("/proc/"));
+    let open = open.map(|path| format!(" '{path}'")).collect::<String>();
     let script = format!(
         "for path in{closed}; do [ -e $path ] || continue; mount --rbind $path $path && mount -o remount,bind,ro $path || exit 99; \
-         done; exec setpriv --inh-caps=-all --no-new-privs --bounding-set=-all{kept} \"$@\""
+         done; for path in{open}; do mount --bind $path $path && mount -o remount,bind,rw $path || exit 98; done; \
+         exec setpriv --inh-caps=-all --no-new-privs --bounding-set=-all{kept} \"$@\""
     );
     let mut command = Command::new("unshare");
     command.args(["--mount", "sh", "-c", &script, "sh"]).arg(program);
@@ -140,6 +161,8 @@ mod all {
             ("-rwxr-xr-x", "usr/bin/ringroad"),
             ("-rwxr-xr-x", "usr/bin/ringroad-lab"),
             ("-rw-r--r--", UNIT),
+            ("-rw-r--r--", CONTROL[0]),
+            ("-rw-r--r--", CONTROL[1]),
             ("drwxr-xr-x", "etc/ringroad/"),
             ("-rw-r--r--", "usr/share/doc/ringroad/copyright"),
             ("-rw-r--r--", "usr/share/doc/ringroad/changelog.gz"),
@@ -224,6 +247,13 @@ mod all {
         // It reports faults in other units of the host as well.
         let faults: Vec<&str> = done.stderr.lines().filter(|line| line.contains("ringroad")).collect();
         assert_eq!(faults, [""; 0]);
+        let other = root.path().join(CONTROL[0]);
+        let text = fs::read_to_string(&other).expect("a unit");
+        fs::write(&other, text.replace("/usr/bin/ringroad", program.to_str().expect("a path")))
+            .expect("written");
+        let done = run(Command::new("systemd-analyze").args(["verify", "--man=no"]).arg(&other));
+        let faults: Vec<&str> = done.stderr.lines().filter(|line| line.contains("ringroad")).collect();
+        assert_eq!(faults, [""; 0], "with more rights");
         let mut command = Command::new("systemd-analyze");
         command.args(["security", "--offline=true", "--no-pager", "--threshold=45"]).arg(&unit);
         let done = run(&mut command);
@@ -300,6 +330,43 @@ mod all {
             done.status,
             done.stderr
         );
+    }
+
+    #[test]
+    fn the_rights_of_the_other_unit_are_enough_for_frr_and_those_of_the_unit_are_not() {
+        support::needs!(
+            Root,
+            Tun,
+            Program("dpkg-shlibdeps"),
+            Program("strip"),
+            Program("git"),
+            Program("setpriv"),
+            Program("unshare"),
+            Program("vtysh")
+        );
+        let _turn = alone();
+        let root = unpacked();
+        let (file, frr) = (root.path().join("file.toml"), root.path().join("frr.conf"));
+        fs::write(&frr, "router ospf\n ospf router-id 192.0.2.1\n").expect("written");
+        let control = format!("control = {{ frr = \"{}\" }}\n", frr.display());
+        let text = file_with("process").replacen("[[router.nic]]", &format!("{control}[[router.nic]]"), 1);
+        fs::write(&file, text).expect("written");
+        let program = root.path().join("usr/bin/ringroad");
+        let before = Traces::now();
+        let mut command = confined_by(root.path(), &CONTROL, &program);
+        let mut running =
+            support::Running::start(command.args(["run", "--log", "text"]).arg(&file)).expect("it starts");
+        running
+            .wait_for_line(PATIENCE, |line| line.contains("FRR has loaded its configuration"))
+            .expect("FRR runs");
+        running.signal(support::Signal::TERM).expect("signalled");
+        let done = running.wait(PATIENCE).expect("it ends");
+        assert!(done.status.success(), "{}", done.stderr);
+        assert_eq!(Traces::left(&before, GONE), [""; 0]);
+        let mut command = confined(root.path(), &program);
+        let done = run(command.args(["run", "--json", "--seconds", "1"]).arg(&file));
+        assert!(!done.status.success(), "it makes a namespace without the right to");
+        assert_eq!(Traces::left(&before, GONE), [""; 0]);
     }
 
     #[test]

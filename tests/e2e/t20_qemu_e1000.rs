@@ -92,7 +92,7 @@ fn orders(case: Case) -> MachineConfig {
     info.traffic.frame_len = LEN as u32;
     info.traffic.flows = 16;
     info.traffic.to_mac[..6].copy_from_slice(&TO);
-    MachineConfig { name: "t20".to_owned(), ram: 32 << 20, fib: None, info }
+    MachineConfig { name: "t20".to_owned(), ram: 32 << 20, fib: None, group: None, info }
 }
 
 fn print(case: Case, seen: &Seen) {

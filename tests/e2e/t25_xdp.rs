@@ -210,7 +210,7 @@ fn what_cannot_be_had_is_said_in_one_line() {
     stage.home().ip(&["link", "set", "lo", "mtu", "65536"]).expect("set");
     let large = refusal(stage.home(), &other("lo"));
     assert!(
-        large.contains("router.nic.attach: the MTU of lo is 65536, and AF_XDP has room for 3822"),
+        large.contains("router.nic.attach: the MTU of lo is 65536, and AF_XDP has room for 3818"),
         "{large}"
     );
     wait_for("an answer: the first goes on", || answers(&left, RIGHT));
@@ -245,6 +245,25 @@ mod all {
     fn an_interface_that_is_made_again_is_taken_again_whatever_happened_meanwhile() {
         support::needs!(Root, Program("ip"), Program("ethtool"), Program("busybox"));
         is_taken_again(&[Meanwhile::RouterStartsAgain, Meanwhile::PlaneIsKilled, Meanwhile::Nothing]);
+    }
+
+    #[test]
+    fn members_of_a_group_share_the_queues_of_the_interfaces() {
+        support::needs!(Root, Program("ip"), Program("ethtool"), Program("busybox"));
+        let text = file("process", "").replace("[[router", "[[group");
+        let text = text.replacen("engine", "kind = \"parallel\"\nmembers = 2\nengine", 1);
+        let start = Stage::start_after(BINARY, &text, &["--json", "--log", "text"], |home| cables(home, 2));
+        let (stage, (left, right)) = start.expect("it starts");
+        both_ways(&left, &right);
+        // With so many flows no member is without any, but once in ten thousands of runs.
+        for flow in 0..16_u16 {
+            transfer(&left, &right, (RIGHT, 7100 + flow).into(), 20_000, PATIENCE);
+        }
+        let both = |counters: &support::Counters| {
+            (0..2).all(|n| counters.get(&format!("t25_{n}.left.group.passed")) > 0)
+        };
+        stage.wait_for_counters(both).expect("both forward");
+        finish(stage, vec![left, right]);
     }
 
     #[test]

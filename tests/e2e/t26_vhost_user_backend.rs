@@ -54,8 +54,12 @@ impl Scene {
     }
 
     fn set_at(socket: PathBuf, folder: tempfile::TempDir, nic: &str, more: &str) -> Self {
-        let mut stage = Stage::start_with(BINARY, &file(&socket, nic, more), &["--json", "--log", "text"])
-            .expect("it starts");
+        let text = file(&socket, nic, more);
+        Self::start(socket, folder, &text)
+    }
+
+    fn start(socket: PathBuf, folder: tempfile::TempDir, text: &str) -> Self {
+        let mut stage = Stage::start_with(BINARY, text, &["--json", "--log", "text"]).expect("it starts");
         let host = stage.host("t26-host", "198.51.100.2/24", "198.51.100.1").expect("a host");
         Self { stage, host, socket, folder }
     }
@@ -137,10 +141,15 @@ fn wait_for(what: &str, mut there: impl FnMut() -> bool) {
 
 /// Starts testpmd, which answers ARP and echo requests with DPDK's virtio driver, in a process that plays a guest.
 fn testpmd(socket: &Path, driver: &str, queues: u32) -> Testpmd {
+    testpmd_with(socket, (driver, queues), &[])
+}
+
+/// Starts it with more arguments.
+fn testpmd_with(socket: &Path, (driver, queues): (&str, u32), more: &[&str]) -> Testpmd {
     let device = format!("net_virtio_user0,path={},queues={queues}{driver}", socket.display());
     let (rxq, txq) = (format!("--rxq={queues}"), format!("--txq={queues}"));
     let echo = ["--forward-mode=icmpecho", "--auto-start", "--total-num-mbufs=2048", "--stats-period=5"];
-    let arguments = [&echo[..], &[&rxq, &txq]].concat();
+    let arguments = [&echo[..], &[&rxq, &txq], more].concat();
     Testpmd::start(&mut Command::new("dpdk-testpmd"), &device, &arguments).expect("testpmd starts")
 }
 
@@ -151,6 +160,29 @@ fn several_pairs_of_queues() {
     let peer = testpmd(&scene.socket, "", 2);
     wait_for("an answer", || scene.answers());
     assert!(scene.echoes(10, 56) >= 9);
+    peer.kill().expect("it is dead");
+    scene.end();
+}
+
+/// The peer answers in the VLAN in which it is asked; nothing but the VLAN has an address.
+#[test]
+fn a_vlan_with_large_frames() {
+    support::needs!(Root, Kvm, Tun, Program("dpdk-testpmd"), Program("busybox"));
+    let folder = tempfile::tempdir().expect("a folder");
+    let socket = folder.path().join("guest.sock");
+    let text = format!(
+        "[[router]]\nname = \"t26\"\n\
+         [[router.nic]]\nname = \"guest\"\nattach = \"vhost-user-backend:{}\"\nmtu = 9000\n{}\
+         [[router.interface]]\nname = \"lan\"\nnic = \"guest\"\nvlan = 100\naddress = \"192.0.2.1/24\"\n",
+        socket.display(),
+        nic("host", "tap:t26-host", "198.51.100.1/24", "mtu = 9000")
+    );
+    let scene = Scene::start(socket, folder, &text);
+    let peer = testpmd_with(&scene.socket, ("", 1), &["--max-pkt-len=9100", "--mbuf-size=9728"]);
+    wait_for("an answer", || scene.answers());
+    for octets in [56, 1472, 8900] {
+        assert!(scene.echoes(10, octets) >= 9, "{octets} octets");
+    }
     peer.kill().expect("it is dead");
     scene.end();
 }

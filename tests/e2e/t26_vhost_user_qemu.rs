@@ -1,5 +1,6 @@
 //! Objective: stock QEMU with Debian's kernel on our vhost-user ports. Two guests exchange TCP traffic through one router, one
-//! with offloads and one without; one of them is killed while the other fetches from it, and restarted.
+//! with offloads and one without; one of them is killed while the other fetches from it, and restarted. Then in a VLAN, with large
+//! frames.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -11,9 +12,13 @@ const BINARY: &str = env!("CARGO_BIN_EXE_ringroad");
 /// Timeout of a guest under software emulation, generous for a busy host.
 const PATIENCE: Duration = Duration::from_secs(150);
 
-/// Script of a stock guest: it serves a file, and fetches the other guest's file repeatedly.
+/// Script of a stock guest: it serves a file, and fetches the other guest's file repeatedly. If LARGE is set, it is in VLAN 100, and
+/// sends packets of so many octets before.
 const GUEST: &str = r#"
-ip link set eth0 up && ip address add $OWN/24 dev eth0 && ip route add default via $ROUTER || exit 1
+lan=eth0
+[ -z "$LARGE" ] || { lan=lan; ip link set eth0 mtu 9000 && ip link add link eth0 name lan type vlan id 100; } || exit 1
+ip link set eth0 up && ip link set $lan up || exit 1
+ip address add $OWN/24 dev $lan && ip route add default via $ROUTER || exit 1
 echo "FEATURES $(cat /sys/bus/virtio/devices/virtio0/features)"
 dd if=/dev/urandom of=/file bs=64k count=32 2>/dev/null
 md5sum < /file > /sum
@@ -21,6 +26,7 @@ mkfifo /open && { sleep 1000 > /open & }
 serve() { while :; do nc -l -p $1 < $2 >/dev/null; done & }
 fetch() { timeout 15 nc $OTHER $1 < /open > $2 && [ -s $2 ]; }
 serve 7001 /file && serve 7002 /sum
+[ -z "$LARGE" ] || until ping -c 1 -W 2 -s $LARGE $OTHER > /dev/null; do sleep 0.2; done
 while :; do
   if fetch 7002 /other && fetch 7001 /got && [ "$(md5sum < /got)" = "$(cat /other)" ]; then echo FETCHED; else sleep 0.2; fi
 done
@@ -33,10 +39,11 @@ fn nic(name: &str, socket: &Path, address: &str, offload: bool) -> String {
     )
 }
 
-fn archive(kernel: &Kernel, folder: &Path, own: &str, router: &str, other: &str) -> anyhow::Result<PathBuf> {
+/// Packs a guest's files; its script begins with these settings.
+fn archive(kernel: &Kernel, folder: &Path, own: &str, settings: &str) -> anyhow::Result<PathBuf> {
     let mut files = Initramfs::new();
-    files.program("busybox")?.modules(kernel, &["virtio_pci", "virtio_net"])?;
-    files.init(&format!("OWN={own} ROUTER={router} OTHER={other}\n{GUEST}"));
+    files.program("busybox")?.modules(kernel, &["virtio_pci", "virtio_net", "8021q"])?;
+    files.init(&format!("OWN={own} {settings}\n{GUEST}"));
     let to = folder.join(format!("{own}.cpio"));
     files.write(&to).map(|()| to)
 }
@@ -78,6 +85,13 @@ fn has_feature(guest: &Running, bit: usize) -> bool {
     features.as_bytes().get(bit) == Some(&b'1')
 }
 
+/// Returns the guests' kernel, if it can be had.
+fn kernel() -> Option<Kernel> {
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("the target folder");
+    let kernel = Kernel::obtain(&target.join("box"));
+    kernel.inspect_err(|why| println!("SKIPPED: {why:#}")).ok()
+}
+
 /// Entries of a ring of the router.
 const RING: u64 = 1024;
 
@@ -87,24 +101,16 @@ mod all {
     #[test]
     fn stock_guests_talk_tcp_through_a_router_and_one_is_killed_meanwhile() {
         support::needs!(Root, Kvm, Program("qemu-system-x86_64"), Program("busybox"));
-        let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("the target folder");
-        let kernel = match Kernel::obtain(&target.join("box")) {
-            Ok(kernel) => kernel,
-            Err(why) => {
-                println!("SKIPPED: {why:#}");
-                return;
-            }
-        };
+        let Some(kernel) = kernel() else { return };
         let folder = tempfile::tempdir().expect("a folder");
         let [a, b] = ["a", "b"].map(|name| folder.path().join(name));
         let text = "[[router]]\nname = 't26q'\n".to_owned()
             + &nic("a", &a, "192.0.2.1/24", true)
             + &nic("b", &b, "198.51.100.1/24", false);
         let stage = Stage::start(BINARY, &text).expect("it starts");
-        let initrd =
-            |own, router, other| archive(&kernel, folder.path(), own, router, other).expect("an archive");
-        let initrd_a = initrd("192.0.2.2", "192.0.2.1", "198.51.100.2");
-        let initrd_b = initrd("198.51.100.2", "198.51.100.1", "192.0.2.2");
+        let initrd = |own, settings| archive(&kernel, folder.path(), own, settings).expect("an archive");
+        let initrd_a = initrd("192.0.2.2", "ROUTER=192.0.2.1 OTHER=198.51.100.2");
+        let initrd_b = initrd("198.51.100.2", "ROUTER=198.51.100.1 OTHER=192.0.2.2");
         let (guest_a, mut guest_b) = (guest(&kernel, &initrd_a, &a), guest(&kernel, &initrd_b, &b));
         fetches(&guest_a, 0);
         fetches(&guest_b, 0);
@@ -141,5 +147,31 @@ mod all {
         let mut faults = counters.faults("t26q");
         faults.retain(|fault| waiting == 0 || !fault.contains("host tx.frames"));
         assert_eq!(faults, [""; 0]);
+    }
+
+    #[test]
+    fn stock_guests_have_vlans_with_large_frames() {
+        support::needs!(Root, Kvm, Program("qemu-system-x86_64"), Program("busybox"));
+        let Some(kernel) = kernel() else { return };
+        let folder = tempfile::tempdir().expect("a folder");
+        let [a, b] = ["a", "b"].map(|name| folder.path().join(name));
+        let nic = |name: &str, socket: &Path, address: &str| {
+            format!(
+                "[[router.nic]]\nname = '{name}'\nattach = 'vhost-user-backend:{}'\nmtu = 9000\n\
+                 [[router.interface]]\nname = 'vlan-{name}'\nnic = '{name}'\nvlan = 100\naddress = '{address}'\n",
+                socket.display()
+            )
+        };
+        let text = "[[router]]\nname = 't26v'\n".to_owned()
+            + &nic("a", &a, "192.0.2.1/24")
+            + &nic("b", &b, "198.51.100.1/24");
+        let stage = Stage::start(BINARY, &text).expect("it starts");
+        let initrd = |own, settings| archive(&kernel, folder.path(), own, settings).expect("an archive");
+        let initrd_a = initrd("192.0.2.2", "ROUTER=192.0.2.1 OTHER=198.51.100.2 LARGE=8900");
+        let initrd_b = initrd("198.51.100.2", "ROUTER=198.51.100.1 OTHER=192.0.2.2 LARGE=8900");
+        let guests = [guest(&kernel, &initrd_a, &a), guest(&kernel, &initrd_b, &b)];
+        guests.iter().for_each(|guest| fetches(guest, 0));
+        drop(guests);
+        stage.finish_troubled(Vec::new()).expect("it ends well, and leaves nothing");
     }
 }

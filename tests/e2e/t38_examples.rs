@@ -82,6 +82,7 @@ const KVM: Want = Want::Of(Need::Kvm);
 const TESTPMD: Want = Want::Of(Need::Program("dpdk-testpmd"));
 const CPU: Want = Want::Groups("cpu");
 const FRR: Want = Want::Of(Need::Program("vtysh"));
+const GOBGPD: Want = Want::Of(Need::Program("gobgpd"));
 /// 802.1Q in the kernel.
 const VLANS: Want = Want::Vlans;
 const CPUSET: Want = Want::Groups("cpuset");
@@ -124,12 +125,16 @@ mod each {
         vrf: [=> "vrf.toml"], [];
         jumbo: [=> "jumbo.toml"], [];
         vlan: [=> "vlan.toml"], [VLANS];
+        full_table: [=> "full-table.toml"], [Want::Of(Need::Program("awk"))];
         ospf_triangle: [=> "ospf-triangle.toml"], [FRR];
         bgp: [=> "bgp.toml"], [FRR];
         bfd: [=> "bfd.toml"], [FRR];
+        vrrp_pair: [=> "vrrp-pair.toml"], [FRR];
         isolated: [=> "isolated.toml"], [KVM];
         parallel: [=> "parallel.toml"], [];
         multistage: [=> "multistage.toml"], [];
+        multistage_vm: [=> "multistage-vm.toml"], [];
+        multistage_bridge: [=> "multistage-bridge.toml"], [];
         linux: [=> "linux.toml"], [KVM, Want::GuestKernels, Want::File("/vmlinuz"), Want::File("/initrd.img")];
         container: [=> "container.toml"], [];
         macvlan: [=> "macvlan.toml"], [];
@@ -146,6 +151,14 @@ mod each {
         pcap: [=> "pcap.toml"], [Want::Of(Need::Program("tcpdump"))];
         replay: ["pcap.toml", => "replay.toml"], [Want::Of(Need::Program("tcpdump"))];
         limit: [=> "limit.toml"], [];
+    }
+}
+
+mod all {
+    use super::*;
+
+    tested! {
+        bgp_full_table: [=> "bgp-full-table.toml"], [FRR, GOBGPD];
     }
 }
 
@@ -176,7 +189,7 @@ fn files() -> BTreeSet<String> {
 
 #[test]
 fn each_has_a_test_and_a_line_in_the_index() {
-    let tested = [each::FILES, alone::FILES].concat().into_iter().map(str::to_owned);
+    let tested = [each::FILES, all::FILES, alone::FILES].concat().into_iter().map(str::to_owned);
     assert_eq!(tested.collect::<BTreeSet<_>>(), files());
     let index = script::text("README.md");
     for file in files() {

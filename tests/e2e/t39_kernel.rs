@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use api::{Answer, Request};
 use serde_json::Value;
-use support::{Finished, Flow, Namespace, Running, Signal, Stage, Traces, alone, ping, run};
+use support::{Counters, Finished, Flow, Namespace, Running, Signal, Stage, Traces, alone, ping, run};
 
 const RINGROAD: &str = env!("CARGO_BIN_EXE_ringroad");
 /// Longest wait, also on a busy host.
@@ -286,6 +286,34 @@ fn an_interface_that_somebody_deletes_is_made_again() {
     world.finish_troubled();
 }
 
+#[test]
+fn frames_wait_for_it_in_a_queue_that_counts_what_it_drops() {
+    support::needs!(Root, Program("ip"), Program("busybox"), Program("nsenter"));
+    let world = World::start();
+    let queues = |limit: u32| {
+        let keys = format!("\nqdisc = \"bfifo\"\nqdisc_limit = {limit}\naddress = \"192.0.2.1/24\"");
+        let text = file().replace("\naddress = \"192.0.2.1/24\"", &keys);
+        let done = world.apply(&text, &[]);
+        assert!(done.status.success(), "{}", done.stderr);
+    };
+    let dropped = |counters: &Counters| counters.get("t39.west.queue.drop_qdisc");
+    queues(100_000);
+    world.pings();
+    assert_eq!(dropped(&world.stage.wait_for_counters(|_| true).expect("it counts")), 0);
+    // No frame is as short as this.
+    queues(1);
+    let silent =
+        run(world.west.command("busybox").args(["ping", "-c", "1", "-W", "1", "192.0.2.1"]), PATIENCE);
+    assert!(!silent.expect("it ends").status.success());
+    world.stage.wait_for_counters(|counters| dropped(counters) > 0).expect("it is counted");
+    let done = world.apply(&file(), &[]);
+    assert!(done.status.success(), "{}", done.stderr);
+    world.pings();
+    let counters = world.stage.wait_for_counters(|_| true).expect("it counts");
+    assert!(counters.named(|name| name.ends_with("drop_qdisc")).is_empty(), "{counters:?}");
+    world.finish();
+}
+
 /// A host with an interface that a router takes, one that carries a macvlan, and a bridge.
 struct Home {
     home: Namespace,
@@ -313,14 +341,25 @@ impl Home {
     }
 
     fn launch(&self, text: &str) -> Running {
+        self.launch_by(self.home.command(RINGROAD), text)
+    }
+
+    fn launch_by(&self, mut command: Command, text: &str) -> Running {
         std::fs::write(self.folder.path().join("file.toml"), text).expect("written");
-        let mut command = self.home.command(RINGROAD);
         command.current_dir(self.folder.path()).args(["run", "--log", "text", "file.toml"]);
         Running::start(&mut command).expect("it starts")
     }
 
     fn start(&self, text: &str) -> Running {
-        let mut run = self.launch(text);
+        Self::up(self.launch(text))
+    }
+
+    /// Starts a run whose network namespaces `ip netns` shows here.
+    fn start_with_names(&self, text: &str) -> Running {
+        Self::up(self.launch_by(self.home.command_with_names(RINGROAD), text))
+    }
+
+    fn up(mut run: Running) -> Running {
         run.wait_for_line(PATIENCE, |line| line.contains("is up after")).expect("it comes up");
         run
     }
@@ -378,6 +417,37 @@ fn what_it_took_comes_home_and_nothing_is_left() {
 }
 
 #[test]
+fn what_somebody_pulls_out_or_takes_away_is_there_again() {
+    support::needs!(Root, Tun, Program("ip"), Program("nsenter"));
+    let _turn = alone();
+    let traces = Traces::now();
+    let home = Home::new();
+    let before = home.interfaces();
+    let mut run = home.start_with_names(EVERYTHING);
+    let inside = |words: &[&str]| {
+        let done =
+            support::run(Command::new("ip").args(["-n", "t39"]).args(words), PATIENCE).expect("it ends");
+        done.status.success().then_some(done.stdout)
+    };
+    inside(&["link", "set", "moved", "netns", home.home.name()]).expect("pulled out");
+    wait_for(|| inside(&["-o", "link", "show", "moved"]));
+    assert!(!names(&home.interfaces()).contains(&"moved"), "the host does not have it any more");
+    inside(&["link", "set", "own", "netns", home.home.name()]).expect("pulled out");
+    wait_for(|| inside(&["-o", "link", "show", "own"]));
+    assert!(!names(&home.interfaces()).contains(&"own"), "its old pair is deleted");
+    let done = support::run(Command::new("ip").args(["netns", "delete", "t39"]), PATIENCE).expect("it ends");
+    assert!(done.status.success(), "{}", done.stderr);
+    wait_for(|| inside(&["-o", "link", "show", "moved"]));
+    inside(&["link", "set", "moved", "netns", home.home.name()]).expect("pulled out");
+    run.signal(Signal::TERM).expect("signalled");
+    let done = run.wait(PATIENCE).expect("it ends");
+    assert!(done.status.success(), "{}", done.stderr);
+    home.is_as_it_was(&before);
+    drop(home);
+    assert_eq!(Traces::left(&traces, PATIENCE), [""; 0]);
+}
+
+#[test]
 fn what_cannot_be_had_is_one_line_and_nothing_is_left() {
     support::needs!(Root, Tun, Program("ip"), Program("nsenter"));
     let _turn = alone();
@@ -408,6 +478,32 @@ fn what_cannot_be_had_is_one_line_and_nothing_is_left() {
     }
     home.is_as_it_was(&before);
     drop((home, own));
+    assert_eq!(Traces::left(&traces, PATIENCE), [""; 0]);
+}
+
+#[test]
+fn a_vlan_that_the_kernel_lacks_is_one_line_and_nothing_is_left() {
+    support::needs!(Root, Tun, Program("ip"), Program("nsenter"));
+    let _turn = alone();
+    let traces = Traces::now();
+    let home = Home::new();
+    let before = home.interfaces();
+    let vlan = ["link", "add", "link", "t39m", "name", "t39m.7", "type", "vlan", "id", "7"];
+    let has_vlans = home.home.ip(&vlan).and_then(|_| home.home.ip(&["link", "delete", "t39m.7"])).is_ok();
+    let text = EVERYTHING.to_owned()
+        + "[[router.interface]]\nname = \"guests\"\nnic = \"own\"\nvlan = 7\naddress = \"10.39.7.1/24\"\n";
+    if has_vlans {
+        let mut run = home.start(&text);
+        run.signal(Signal::TERM).expect("signalled");
+        let done = run.wait(PATIENCE).expect("it ends");
+        assert!(done.status.success(), "{}", done.stderr);
+    } else {
+        let done = home.launch(&text).wait(PATIENCE).expect("it ends");
+        let lines = done.stderr.lines().filter(|line| line.contains("no VLANs (802.1Q)"));
+        assert!(!done.status.success() && lines.count() == 1, "{}", done.stderr);
+    }
+    home.is_as_it_was(&before);
+    drop(home);
     assert_eq!(Traces::left(&traces, PATIENCE), [""; 0]);
 }
 
@@ -510,6 +606,53 @@ mod all {
         run.signal(Signal::KILL).expect("killed");
         run.wait(PATIENCE).expect("it ends");
         home.is_as_it_was(&before);
+        drop(home);
+        assert_eq!(Traces::left(&traces, PATIENCE), [""; 0]);
+    }
+}
+
+mod long {
+    use std::process::Stdio;
+
+    use support::RandomTimes;
+
+    use super::*;
+
+    /// Rounds; `RINGROAD_ROUNDS` may override it.
+    const ROUNDS: u32 = 40;
+
+    #[test]
+    fn a_command_that_is_killed_at_any_moment_leaves_nothing() {
+        support::needs!(Root, Tun, Program("ip"), Program("nsenter"));
+        let _turn = alone();
+        let (traces, mut moments) = (Traces::now(), RandomTimes::new());
+        let home = Home::new();
+        let before = home.interfaces();
+        let rounds = std::env::var("RINGROAD_ROUNDS").ok().and_then(|text| text.parse().ok());
+        for round in 0..rounds.unwrap_or(ROUNDS) {
+            // In the middle of the start, or while a router is restarted, which moves its interfaces.
+            let is_up = round % 3 == 2;
+            let mut run = if is_up { home.start(EVERYTHING) } else { home.launch(EVERYTHING) };
+            let mut restart = Command::new(RINGROAD);
+            restart.args(["restart", "t39"]).stdout(Stdio::null()).stderr(Stdio::null());
+            let asked = is_up.then(|| restart.spawn().expect("it starts"));
+            let moment = moments.within(Duration::from_millis(if is_up { 60 } else { 300 }));
+            thread::sleep(moment);
+            run.signal(Signal::KILL).expect("killed");
+            run.wait(PATIENCE).expect("it ends");
+            if let Some(mut asked) = asked {
+                asked.wait().expect("it ends");
+            }
+            println!("round {round}: killed after {moment:?}");
+            if round % 2 == 0 {
+                // The same names and interfaces are used at once, without a pause.
+                let mut next = home.start(EVERYTHING);
+                next.signal(Signal::TERM).expect("signalled");
+                let done = next.wait(PATIENCE).expect("it ends");
+                assert!(done.status.success(), "after {moment:?}: {}", done.stderr);
+            }
+            home.is_as_it_was(&before);
+        }
         drop(home);
         assert_eq!(Traces::left(&traces, PATIENCE), [""; 0]);
     }

@@ -1,6 +1,6 @@
 //! Objective: packets of a kernel router are traced to the NIC by which they leave, to the kernel's reason for dropping them, or
-//! into the router; and `limit` admits no more of them than it says. Both work while the router forwards, and leave nothing
-//! behind.
+//! into the router; `limit` admits no more of them than it says; and `drop_reasons` counts what the kernel drops by its reason. All
+//! of it works while the router forwards, and leaves nothing behind.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::process::Command;
@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use support::{Finished, Flow, Namespace, Running, Stage, ping, run};
+use support::{Counters, Finished, Flow, Namespace, Running, Stage, ping, run};
 
 const RINGROAD: &str = env!("CARGO_BIN_EXE_ringroad");
 /// Longest wait, also on a busy host.
@@ -132,6 +132,52 @@ mod alone {
             let _ = ping(world.west.command("busybox"), 1, &["192.0.2.1"]);
         });
         assert!(kept["fate"]["kept"].is_object(), "{kept}");
+        world.finish();
+    }
+
+    #[test]
+    fn drops_are_counted_by_the_kernels_reason_while_somebody_asks() {
+        support::needs!(Root, Program("ip"), Program("busybox"), Program("nsenter"));
+        if !std::path::Path::new("/sys/kernel/btf/vmlinux").exists() {
+            return println!("SKIPPED: this kernel exports no type information");
+        }
+        let world = World::start();
+        let of_kernel = |name: &str| name.starts_with("t40.") && name.contains(".kernel.drop_");
+        let counted = |least: u64| {
+            let arrived = |counters: &Counters| counters.get("t40.west.kernel.drop_no_socket") >= least;
+            world.stage.wait_for_counters(arrived).expect("it counts")
+        };
+        let delivered = |more: u64| {
+            let arrived = |counters: &Counters| counters.get("t40.ip.delivered") >= more;
+            world.stage.wait_for_counters(arrived).expect("it counts")
+        };
+        let first = delivered(0).get("t40.ip.delivered");
+        world.send("192.0.2.1:7040");
+        assert_eq!(delivered(first + 1).sum(of_kernel), 0, "nobody has asked");
+        ringroad(&["set", "t40", "drop_reasons=true"]);
+        (0..5).for_each(|_| world.send("192.0.2.1:7040"));
+        let counters = counted(5);
+        assert_eq!(counters.get("t40.west.kernel.drop_no_socket"), 5, "{counters:?}");
+        assert_eq!(counters.get("t40.east.kernel.drop_no_socket"), 0, "{counters:?}");
+        // The run looks once a second.
+        let shows = |words: &str, is_so: bool| {
+            let end = Instant::now() + PATIENCE;
+            while ringroad(&["show", "t40"]).stdout.contains(words) != is_so {
+                assert!(Instant::now() < end, "{}", ringroad(&["show", "t40"]).stdout);
+                thread::sleep(Duration::from_millis(20));
+            }
+        };
+        shows("no_socket 5", true);
+        // A namespace of its own has other interfaces, which count from zero.
+        ringroad(&["restart", "t40"]);
+        let gone =
+            world.stage.wait_for_counters(|counters| counters.get("t40.west.kernel.drop_no_socket") == 0);
+        gone.expect("it counts");
+        world.send("192.0.2.1:7040");
+        counted(1);
+        ringroad(&["set", "t40", "drop_reasons=false"]);
+        world.stage.wait_for_counters(|counters| counters.sum(of_kernel) == 0).expect("nothing is counted");
+        shows("drops = ", false);
         world.finish();
     }
 

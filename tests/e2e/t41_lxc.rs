@@ -94,12 +94,16 @@ mod alone {
             });
         }
 
+        /// PID of `lxc-start`, which runs the container.
+        fn monitor_of(run: u32) -> Option<u32> {
+            let all = support::descendants_of(run);
+            let is_it = |word: &String| word == "lxc-start";
+            all.iter().find(|process| process.words.first().is_some_and(is_it)).map(|process| process.id)
+        }
+
         /// PID of the container's init, which is a child of `lxc-start`.
         fn init_of(run: u32) -> Option<u32> {
-            let all = support::descendants_of(run);
-            let monitor =
-                all.iter().find(|process| process.words.first().is_some_and(|word| word == "lxc-start"))?;
-            support::children_of(monitor.id).first().map(|init| init.id)
+            support::children_of(monitor_of(run)?).first().map(|init| init.id)
         }
 
         #[test]
@@ -136,6 +140,26 @@ mod alone {
         }
 
         #[test]
+        fn one_whose_lxc_hangs_is_stopped_all_the_same() {
+            support::needs!(Root, Program("ip"), Program("nsenter"), Program("lxc-start"));
+            let started = Stage::start_with_groups(RINGROAD, FILE, &["--json"]);
+            let mut stage = started.expect("it starts");
+            wait_until_it_runs(0);
+            let id = stage.run().id();
+            let (monitor, init) = wait_for(|| Some((monitor_of(id)?, init_of(id)?)));
+            // It answers nobody any more, and reaps nobody.
+            let stop =
+                Command::new("kill").args(["-STOP", &monitor.to_string()]).status().expect("a program");
+            assert!(stop.success());
+            assert!(said(&["stop", "t41"]).contains("router t41 is stopped"));
+            assert_eq!((monitor_of(id), init_of(id)), (None, None));
+            wait_for(|| (!has_link(stage.home(), "t41w") && !has_link(stage.home(), "t41e")).then_some(()));
+            assert!(said(&["start", "t41"]).contains("router t41 runs"));
+            assert!(init_of(id).is_some_and(|now| now != init));
+            stage.finish_troubled(vec![]).expect("nothing is left");
+        }
+
+        #[test]
         fn nothing_is_left_after_its_end_and_after_sigkill() {
             support::needs!(Root, Program("ip"), Program("nsenter"), Program("lxc-start"));
             let _turn = alone();
@@ -153,6 +177,51 @@ mod alone {
                 let done = run.wait(PATIENCE).expect("it ends");
                 assert_eq!(done.status.success(), signal == Signal::TERM, "{}", done.stderr);
                 wait_for(|| (!has_link(&home, "t41w") && !has_link(&home, "t41e")).then_some(()));
+            }
+            drop((home, folder));
+            assert_eq!(Traces::left(&traces, PATIENCE), [""; 0]);
+        }
+    }
+
+    mod long {
+        use std::thread;
+
+        use support::{Namespace, RandomTimes, Running, Signal, Traces, alone};
+
+        use super::super::*;
+
+        /// Rounds; `RINGROAD_ROUNDS` may override it.
+        const ROUNDS: u32 = 20;
+
+        #[test]
+        fn a_command_that_is_killed_at_any_moment_leaves_no_container() {
+            support::needs!(Root, Program("ip"), Program("nsenter"), Program("lxc-start"));
+            let _turn = alone();
+            let (traces, mut moments) = (Traces::now(), RandomTimes::new());
+            let home = Namespace::add("t41-long").expect("a namespace");
+            let folder = tempfile::tempdir().expect("a folder");
+            std::fs::write(folder.path().join("file.toml"), FILE).expect("a file");
+            let launch = || {
+                let mut command = home.command_with_groups(RINGROAD);
+                command.current_dir(folder.path()).args(["run", "--log", "text", "file.toml"]);
+                Running::start(&mut command).expect("it starts")
+            };
+            let rounds = std::env::var("RINGROAD_ROUNDS").ok().and_then(|text| text.parse().ok());
+            for round in 0..rounds.unwrap_or(ROUNDS) {
+                let mut run = launch();
+                let moment = moments.within(Duration::from_millis(1000));
+                thread::sleep(moment);
+                run.signal(Signal::KILL).expect("killed");
+                run.wait(PATIENCE).expect("it ends");
+                println!("round {round}: killed after {moment:?}");
+                if round % 2 == 0 {
+                    // The same names are used at once, without a pause.
+                    let mut next = launch();
+                    next.wait_for_line(PATIENCE, |line| line.contains("is up after")).expect("it comes up");
+                    next.signal(Signal::TERM).expect("signalled");
+                    let done = next.wait(PATIENCE).expect("it ends");
+                    assert!(done.status.success(), "after {moment:?}: {}", done.stderr);
+                }
             }
             drop((home, folder));
             assert_eq!(Traces::left(&traces, PATIENCE), [""; 0]);

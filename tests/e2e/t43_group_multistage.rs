@@ -106,6 +106,20 @@ fn try_three(engine: &str) {
     for number in 0..2 {
         assert!(counters.get(&format!("trio/lb{number}.frames")) > 0, "balancer {number} has done nothing");
     }
+    // Their threads are known to whoever places threads and tells where CPU time went.
+    let is_watched = |counters: &support::Counters| {
+        ["lb0", "lb1", "group"].iter().all(|name| counters.get(&format!("trio/{name}.sched.switches")) > 0)
+    };
+    world.stage.wait_for_counters(is_watched).expect("they are watched");
+    // What comes from the east is the second one's, until that is cut.
+    let told = world.ask(&["set", "trio", "balancers=1"]);
+    assert!(told.contains("group trio: balancers = 1"), "{told}");
+    let has_moved = |counters: &support::Counters| counters.get("trio.group.links_moved") > 0;
+    world.stage.wait_for_counters(has_moved).expect("its link is another one's");
+    all_resume(&flows, "a balancer was cut");
+    transfer(&world.west, &world.east, (EAST, PORT - 2).into(), 2_000_000, PATIENCE);
+    world.ask(&["set", "trio", "balancers=2"]);
+    transfer(&world.west, &world.east, (EAST, PORT - 3).into(), 2_000_000, PATIENCE);
     world.ask(&["set", "trio", "backends=5"]);
     world.all_serve(5);
     all_resume(&flows, "back ends came");

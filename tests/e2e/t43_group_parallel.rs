@@ -135,7 +135,8 @@ fn try_two(text: &str) {
     world.become_members(&["serving, 4 of 8 queues", "serving, 4 of 8 queues"]);
     let flows = world.flows();
     let both = |counters: &support::Counters| {
-        (0..2).all(|n| counters.get(&format!("duo_{n}.vcpu0.forwarded")) > 1000)
+        // Without probes, which do not leave the host.
+        (0..2).all(|n| counters.get(&format!("duo_{n}.east.group.passed")) > 500)
     };
     world.stage.wait_for_counters(both).expect("both forward");
     for flow in &flows {
@@ -242,6 +243,66 @@ fn members_come_and_go_while_it_forwards() {
     assert!(told.contains("\"many\" is no number"), "{told}");
     drop(flows);
     world.finish();
+}
+
+#[test]
+fn one_with_a_cable_of_its_own_out_leaves_its_flows_to_the_other_and_is_not_restarted() {
+    support::needs!(Root, Tun, Program("ip"));
+    let world = World::start(&between_taps("process"));
+    world.become_members(&["serving, 4 of 8 queues", "serving, 4 of 8 queues"]);
+    let flows = world.flows();
+    world.ask(&["set", "duo_1", "west.link=down"]);
+    world.become_members(&["serving, 8 of 8 queues", "leaving, 0 of 8 queues"]);
+    all_resume(&flows, "a cable was pulled out");
+    // Longer than a member may be silent.
+    std::thread::sleep(Duration::from_secs(4));
+    world.become_members(&["serving, 8 of 8 queues", "leaving, 0 of 8 queues"]);
+    let routers = world.routers(&["--members"]);
+    assert!(routers.iter().all(|router| router["restarts"] == 0), "{routers:?}");
+    world.ask(&["set", "duo_1", "west.link=up"]);
+    world.become_members(&["serving, 4 of 8 queues", "serving, 4 of 8 queues"]);
+    all_resume(&flows, "it was plugged in again");
+    drop(flows);
+    world.finish();
+}
+
+fn try_to_park(engine: &str) {
+    let text = between_taps(engine).replacen("kind =", "scale = { min = 1, max = 2 }\nkind =", 1);
+    let world = World::start(&text);
+    world.become_members(&["serving, 8 of 8 queues", "parked, 0 of 8 queues"]);
+    let flows = world.flows();
+    all_resume(&flows, "a member was parked");
+    let routers = world.routers(&["--members"]);
+    assert!(routers.iter().all(|router| router["restarts"] == 0), "{routers:?}");
+    let shown = world.ask(&["show", "duo"]);
+    assert!(shown.contains("awake = 1"), "{shown}");
+    let told = world.ask(&["set", "duo", "awake=2"]);
+    assert!(told.contains("group duo: 2 of 2 members are awake"), "{told}");
+    world.become_members(&["serving, 4 of 8 queues", "serving, 4 of 8 queues"]);
+    all_resume(&flows, "it has woken");
+    // The load does not need it, so it is parked again, and takes the place of the other one when that is stopped.
+    world.become_members(&["serving, 8 of 8 queues", "parked, 0 of 8 queues"]);
+    world.ask(&["stop", "duo_0"]);
+    world.become_members(&["leaving, 0 of 8 queues", "serving, 8 of 8 queues"]);
+    all_resume(&flows, "it stands in");
+    drop(flows);
+    let said = world.finish();
+    assert!(
+        said.contains("duo_1: notice: it was parked for ") && said.contains("of CPU time saved"),
+        "{said}"
+    );
+}
+
+#[test]
+fn virtual_machines_that_the_load_does_not_need_are_parked_and_wake() {
+    support::needs!(Root, Kvm, Tun, Program("ip"));
+    try_to_park("kvm");
+}
+
+#[test]
+fn processes_that_the_load_does_not_need_are_parked_and_wake() {
+    support::needs!(Root, Tun, Program("ip"));
+    try_to_park("process");
 }
 
 fn try_to_restart(engine: &str) {

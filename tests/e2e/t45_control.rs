@@ -1,7 +1,14 @@
 //! Objective: routers with FRR as their control plane find their routes by OSPF and BGP, and forward by them; FRR's namespace forwards
-//! nothing, each question of a host has one answer, and packets are forwarded while zebra is killed and starts again.
+//! nothing, each question of a host has one answer, packets are forwarded while zebra is killed and starts again, and flows leave a
+//! link at once that BFD does not hear. Kernel and container routers have FRR where they forward; a group has one FRR for all its
+//! members. By VRRP a router takes over the addresses of another one.
 
+mod flood;
+mod group;
+mod kernel;
+mod pair;
 mod plain;
+mod vrrp;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -38,18 +45,22 @@ fn ospf(id: u8, links: &[&str], passive: &[&str]) -> String {
 }
 
 /// Waits for something.
-fn wait_for<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
-    let end = Instant::now() + PATIENCE;
+fn wait_for<T>(what: &str, found: impl FnMut() -> Option<T>) -> T {
+    wait_within(PATIENCE, what, found)
+}
+
+fn wait_within<T>(patience: Duration, what: &str, mut found: impl FnMut() -> Option<T>) -> T {
+    let end = Instant::now() + patience;
     loop {
         if let Some(found) = found() {
             return found;
         }
-        assert!(Instant::now() < end, "{what}: not within {PATIENCE:?}");
+        assert!(Instant::now() < end, "{what}: not within {patience:?}");
         sleep(LOOK);
     }
 }
 
-fn ask(client: &mut Client, router: &str, question: ControlQuestion) -> ControlAnswer {
+pub(super) fn ask(client: &mut Client, router: &str, question: ControlQuestion) -> ControlAnswer {
     let request = Request::Control { router: router.to_owned(), question };
     match client.ask(&request) {
         Ok(Answer::Control(answer)) => answer,
@@ -58,7 +69,7 @@ fn ask(client: &mut Client, router: &str, question: ControlQuestion) -> ControlA
 }
 
 /// The route that packets to an address follow.
-fn route(client: &mut Client, router: &str, to: &str) -> Option<ControlRoute> {
+pub(super) fn route(client: &mut Client, router: &str, to: &str) -> Option<ControlRoute> {
     let to = to.parse().expect("an address");
     match ask(client, router, ControlQuestion::Route { to }) {
         ControlAnswer::Routes { mut routes, .. } => routes.pop(),
@@ -194,6 +205,8 @@ fn two_routers_and_a_plain_one_find_their_way_by_ospf() {
     assert_eq!([west, east].map(forwarded_by_kernel), [0, 0]);
     let counters = chain.stage.wait_for_counters(|_| true).expect("counters");
     assert!(counters.get("t45-west.core.punt.routing") > 0);
+    assert!(counters.get("t45-west.fpm.routes_added") > 0, "zebra has sent routes");
+    assert!(counters.get("t45-west.control.routes_set") > 0, "the router was told of them");
     sorted_adds_up(&counters, "t45-west.core");
     drop(plain);
     let counters = chain.stage.finish(vec![chain.near, chain.plain]).expect("nothing is left");
@@ -201,7 +214,7 @@ fn two_routers_and_a_plain_one_find_their_way_by_ospf() {
 }
 
 /// Process of a daemon of a router.
-fn process(daemon: &str, router: &str) -> Option<u32> {
+pub(super) fn process(daemon: &str, router: &str) -> Option<u32> {
     let is_it = |id: &u32| {
         let line = fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
         let words: Vec<&str> =
@@ -211,6 +224,12 @@ fn process(daemon: &str, router: &str) -> Option<u32> {
     };
     let all = fs::read_dir("/proc").expect("processes").filter_map(Result::ok);
     all.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).find(is_it)
+}
+
+/// Kills a process.
+pub(super) fn kill(process: u32) {
+    let pid = i32::try_from(process).ok().and_then(Pid::from_raw).expect("a process");
+    kill_process(pid, Signal::KILL).expect("killed");
 }
 
 mod all {
@@ -233,8 +252,7 @@ mod all {
         let first = process("zebra", west).expect("zebra runs");
         let busybox = chain.near.command("busybox");
         let pings = spawn(move || ping(busybox, PINGS, &[FAR]));
-        let pid = i32::try_from(first).ok().and_then(Pid::from_raw).expect("a process");
-        kill_process(pid, Signal::KILL).expect("killed");
+        kill(first);
         let next = wait_for("another zebra", || process("zebra", west).filter(|id| *id != first));
         assert!(next != first);
         wait_for_route(&mut client, west, (FAR, "ospf"));

@@ -18,7 +18,7 @@ use crate::step::{Step, output, release_lab, root, target_dir};
 /// Time limit of a whole figure.
 pub(crate) const WHOLE: Duration = Duration::from_secs(4 * 3600);
 /// Time limit of a single measurement.
-const LIMIT: Duration = Duration::from_secs(600);
+const LIMIT: Duration = Duration::from_secs(3600);
 
 struct Options {
     rounds: usize,

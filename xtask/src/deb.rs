@@ -92,6 +92,16 @@ fn build(target: &Path) -> Result<PathBuf> {
     Ok(target.join("release").join(COMMAND))
 }
 
+/// The unit, and the same with more rights, for runs with control planes and kernel routers.
+fn units(tree: &Tree) -> Result<()> {
+    let unit = packaging("ringroad@.service")?;
+    tree.write(&format!("{UNITS}/ringroad@.service"), &unit, 0o644)?;
+    let other = unit.replace("ringroad@", "ringroad-control@");
+    tree.write(&format!("{UNITS}/ringroad-control@.service"), &other, 0o644)?;
+    let more = packaging("ringroad-control.conf")?;
+    tree.write(&format!("{UNITS}/ringroad-control@.service.d/rights.conf"), &more, 0o644)
+}
+
 fn fill(tree: &Tree, binary: &Path, facts: &Facts, scratch: &Path) -> Result<()> {
     let programs = [
         tree.copy(binary, "usr/bin/ringroad", 0o755)?,
@@ -100,7 +110,7 @@ fn fill(tree: &Tree, binary: &Path, facts: &Facts, scratch: &Path) -> Result<()>
     answer(Command::new("strip").args(["--strip-unneeded", "--remove-section=.comment"]).args(&programs))?;
     // Examples and units refer to /usr/bin/ringroad; router files belong in this folder.
     tree.folder("etc/ringroad")?;
-    tree.write(&format!("{UNITS}/ringroad@.service"), &packaging("ringroad@.service")?, 0o644)?;
+    units(tree)?;
     for document in ["README.md", "CHANGELOG.md", "SECURITY.md"] {
         // Skip a document that does not exist (yet).
         if let Ok(text) = fs::read(root().join(document)) {

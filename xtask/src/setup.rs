@@ -21,7 +21,7 @@ const OVS_DPDK: &str = "/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk";
 /// DPDK's l3fwd example.
 const L3FWD: &str = "/usr/share/dpdk/examples/l3fwd/main.c";
 
-const NEEDED: [Package; 18] = [
+const NEEDED: [Package; 25] = [
     Package { name: "iproute2", program: "ip", why: "namespaces, links, addresses" },
     Package { name: "busybox", program: "busybox", why: "ping and nc" },
     Package { name: "tshark", program: "tshark", why: "parses captured frames independently" },
@@ -36,8 +36,19 @@ const NEEDED: [Package; 18] = [
     Package { name: "openvswitch-switch", program: "ovs-vsctl", why: "a switch to plug routers into" },
     Package { name: "lxc", program: "lxc-start", why: "containers with routers in them" },
     Package { name: "frr", program: "vtysh", why: "control planes of routers" },
+    Package { name: "gobgpd", program: "gobgpd", why: "replays full tables to them" },
     Package { name: "ethtool", program: "ethtool", why: "looks at drivers, sets offloads" },
     Package { name: "iperf3", program: "iperf3", why: "TCP between guests" },
+    Package {
+        name: "python3-scapy",
+        program: "scapy",
+        why: "frames of each kind, to compare with the kernel",
+    },
+    Package { name: "traceroute", program: "traceroute", why: "paths through a router" },
+    Package { name: "mtr-tiny", program: "mtr", why: "paths through a router" },
+    Package { name: "iputils-tracepath", program: "tracepath", why: "paths across a step of the MTU" },
+    Package { name: "ndisc6", program: "ndisc6", why: "neighbour and router discovery" },
+    Package { name: "radvd", program: "radvd", why: "another router on a link" },
     Package { name: "tcpdump", program: "tcpdump", why: "captures what a router sends" },
     Package { name: "dpkg-dev", program: "dpkg-shlibdeps", why: "makes the Debian package" },
     Package { name: "g++", program: "c++", why: "links fuzz targets" },

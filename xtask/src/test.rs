@@ -4,6 +4,7 @@
 //! at the same time. Each end-to-end test is a process of its own, each other test program one process; as root they run side by
 //! side, in namespaces of their own ([`private`]). No test is repeated: a test that fails has failed.
 
+mod grace;
 mod job;
 mod models;
 mod pool;
@@ -20,6 +21,7 @@ use anyhow::{Result, bail};
 use crate::fuzz::Fuzzed;
 use crate::tally::Tally;
 use crate::{attacks, check, deb, fuzz, inbox, sanitize, setup, soak};
+use grace::GraceWatch;
 use job::Job;
 use pool::Pool;
 pub(crate) use programs::{Program, built};
@@ -33,6 +35,8 @@ pub(crate) use stress::spin;
 const FUZZ_SECONDS: (u64, u64) = (5, 120);
 /// Cases of each property test in the tier `all`; for a commit, `.cargo/config.toml` sets the number.
 const ALL_CASES: u32 = 256;
+/// Time limit of a test program in the tier `long`.
+const LONG_LIMIT: Duration = Duration::from_secs(7200);
 /// Minutes of the soak in the tier `long`.
 const SOAK_MINUTES: u64 = 30;
 /// Seconds of each attack in the tier `long`, in addition to a third of that at rest.
@@ -97,7 +101,9 @@ pub(crate) fn tests(wish: &TestOptions) -> Result<Tally> {
     }
     let jobs = jobs(&programs, wish)?;
     let spinners = wish.stressed.then(Spinners::start).transpose()?;
+    let watch = GraceWatch::start();
     Pool::new(jobs, &mut tally, &mut times).run();
+    times.grace(watch.and_then(GraceWatch::end));
     drop(spinners);
     if wish.names.is_empty() {
         whole_stages(wish, &mut tally, &mut times)?;
@@ -130,6 +136,9 @@ fn jobs(programs: &[Program], wish: &TestOptions) -> Result<Vec<Job>> {
     let mut jobs = Vec::new();
     for program in programs {
         jobs.extend(program.jobs(wish)?);
+    }
+    if wish.wants(Tier::Long) {
+        jobs.iter_mut().for_each(|job| job.limit = LONG_LIMIT);
     }
     if wish.wants(Tier::All) {
         jobs.iter_mut().for_each(|job| job.cases = Some(ALL_CASES));

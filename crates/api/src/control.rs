@@ -73,7 +73,7 @@ pub struct ControlRoute {
     pub protocol: String,
     /// What happens to packets: `forwarded`, `local`, `blackhole`, `unreachable`, `prohibit`.
     pub fate: String,
-    /// Next hops; packets go by the first one.
+    /// Next hops. Flows are spread over them by weight.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hops: Vec<ControlHop>,
     /// True if zebra has not sent it since it was started last.

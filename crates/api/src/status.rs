@@ -114,6 +114,9 @@ pub struct RouterDetails {
     pub settings: BTreeMap<String, Value>,
     /// NICs, in the order of the file.
     pub nics: Vec<NicDetails>,
+    /// Interfaces for VLANs, in the order of the file.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub interfaces: Vec<InterfaceShown>,
     /// Static routes, in the order of the file.
     pub routes: Vec<RouteShown>,
     /// Static neighbours.
@@ -133,6 +136,22 @@ pub struct NicDetails {
     /// Addresses with their prefix lengths.
     pub addresses: Vec<String>,
     /// Other settings: `model`, `mtu`, `queues`, …
+    pub settings: BTreeMap<String, Value>,
+}
+
+/// An interface for a VLAN.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct InterfaceShown {
+    /// Name.
+    pub name: String,
+    /// Its NIC.
+    pub nic: String,
+    /// Number of the VLAN: `100`; of one in another one: `200.100`.
+    pub vlan: String,
+    /// Addresses with their prefix lengths.
+    pub addresses: Vec<String>,
+    /// Other settings: `mtu`, `rpf`, `vrf`.
     pub settings: BTreeMap<String, Value>,
 }
 

@@ -80,6 +80,9 @@ pub struct Ports {
     pub have_entered: bool,
     /// Frames from the router: one sink for each thread, as far as they go; empty if others serve the NIC.
     pub sinks: Vec<Arc<dyn Sink>>,
+    /// Frames towards the router that are not to wait behind the others, if its router has a control plane: any thread may serve it,
+    /// and it is drained whatever room its sink has.
+    pub urgent: Option<Box<dyn Source>>,
     /// The other side, for counting and detaching.
     pub outside: Outside,
 }

@@ -24,6 +24,7 @@ mod shared;
 mod shared_source;
 mod slow_file;
 mod socket;
+mod urgent;
 
 pub(crate) use attachment::plain;
 pub(crate) use kind::{KernelUse, Kind, Place, lack};

@@ -17,11 +17,15 @@ use uplink::{
     WriteCounters,
 };
 
+use crate::urgent::unhindered;
 use crate::{
     Attach, Attachment, DataPlaneChange, HandedOver, Health, HostInterfaces, HostResource, NicRequirements,
     Outside, Ports, Restored, ServiceContext, Watched, Work, kind,
 };
 use early_drop::EarlyDrop;
+
+/// Passes of an I/O thread for each look at a queue of urgent frames.
+const LOOK_EVERY: u32 = 16;
 
 /// Returns the properties common to all of them.
 pub(crate) fn traits() -> kind::AttachmentProperties {
@@ -52,6 +56,8 @@ pub(crate) fn config(wanted: &NicRequirements) -> TapConfig<'static> {
         queue_len: wanted.queue_len,
         hash: Some(wanted.hash),
         in_turn: wanted.in_turn,
+        // The kernel's own forwarding and vhost-net know no such queue.
+        urgent: wanted.has_control && !wanted.in_kernel && !wanted.by_kernel,
         ..TapConfig::default()
     }
 }
@@ -223,6 +229,7 @@ impl Attachment for Port {
             tap.limit(Offloads::NONE);
         }
         let is_spread = *tap.traits().spread() == Spread::Ours || wanted.hash == Hash::Flow;
+        let has_urgent = tap.traits().has_urgent_queue();
         let (mut read, mut written) = (Vec::new(), Vec::new());
         let (mut sources, mut sinks) = (Vec::<Box<dyn Source>>::new(), Vec::<Arc<dyn Sink>>::new());
         for (source, sink) in tap.into_ports() {
@@ -232,6 +239,10 @@ impl Attachment for Port {
             sources.push(if sources.is_empty() { self.tuned(source, service)? } else { Box::new(source) });
             sinks.push(sink);
         }
+        // The last queue is for urgent frames alone; what leaves takes the others.
+        let urgent =
+            if has_urgent { sources.pop().map(|source| unhindered(source, LOOK_EVERY)) } else { None };
+        sinks.truncate(sources.len());
         ensure!(!sinks.is_empty(), "a TAP without a queue");
         let outside = Outside::counting(move |visit| {
             let (all_read, all_written) = Default::default();
@@ -240,7 +251,7 @@ impl Attachment for Port {
             visit("tap.read", &all_read);
             visit("tap.write", &all_written);
         });
-        Ok(Ports { sources, is_spread, sinks, outside, ..Ports::default() })
+        Ok(Ports { sources, is_spread, sinks, urgent, outside, ..Ports::default() })
     }
 
     fn replace(&self, by: HandedOver) -> Result<()> {

@@ -54,6 +54,8 @@ pub struct NicRequirements {
     pub memory_max: u64,
     /// True if the NIC belongs to a kernel router.
     pub in_kernel: bool,
+    /// True if its router has a control plane, whose frames are not to wait behind others.
+    pub has_control: bool,
 }
 
 impl NicRequirements {

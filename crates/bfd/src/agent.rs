@@ -8,7 +8,9 @@
 
 use std::collections::HashSet;
 use std::net::IpAddr;
+use std::sync::Arc;
 
+use crate::counters::BfdCounters;
 use crate::dplane::{self, Error, Order, Orders};
 use crate::packet::State;
 use crate::session::Session;
@@ -70,6 +72,12 @@ impl Agent {
     /// Creates an agent without sessions; `seed` decides the jitter.
     pub fn new(seed: u64) -> Self {
         Self { sessions: Sessions::new(seed), ..Self::default() }
+    }
+
+    /// Has the sessions count here, where others may read it.
+    #[must_use]
+    pub fn counted_by(self, counters: Arc<BfdCounters>) -> Self {
+        Self { sessions: self.sessions.counted_by(counters), ..self }
     }
 
     /// bfdd has accepted the connection.

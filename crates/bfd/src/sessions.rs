@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use crate::counters::BfdCounters;
 use crate::packet::{Diagnostic, LEN, Packet, State};
@@ -121,7 +122,7 @@ pub struct Sessions {
     queue: BTreeSet<(u64, u32)>,
     /// Present numbers of sessions by former ones, until the other side has learnt the present one.
     former: HashMap<u32, u32>,
-    counters: BfdCounters,
+    counters: Arc<BfdCounters>,
     seed: u64,
 }
 
@@ -146,6 +147,12 @@ impl Sessions {
     /// Creates an empty table; `seed` decides the jitter.
     pub fn new(seed: u64) -> Self {
         Self { seed, ..Self::default() }
+    }
+
+    /// Has the table count here, where others may read it.
+    #[must_use]
+    pub fn counted_by(self, counters: Arc<BfdCounters>) -> Self {
+        Self { counters, ..self }
     }
 
     /// Adds a session, or changes its settings and path. Another session with the same path is forgotten.
@@ -270,7 +277,7 @@ impl Sessions {
     }
 
     /// Counters.
-    pub const fn counters(&self) -> &BfdCounters {
+    pub fn counters(&self) -> &BfdCounters {
         &self.counters
     }
 

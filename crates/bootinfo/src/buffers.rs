@@ -22,9 +22,10 @@ const _: () = assert!(HEADER + ETHERNET + TAGS + MOST_MTU <= JUMBO);
 // With an even number of cache lines the first lines of all buffers would fall into few sets of the caches.
 const _: () = assert!((PLAIN + SPARE) / 64 % 2 == 1 && (JUMBO + SPARE) / 64 % 2 == 1);
 
-/// Returns true if a NIC with this MTU needs the firmware for jumbo frames; it has one kind of buffers for all NICs.
-pub const fn is_jumbo(mtu: u32) -> bool {
-    mtu > PLAIN_MTU
+/// Returns true if a NIC with this MTU needs the firmware for jumbo frames; it has one kind of buffers for all NICs. `tagged`: its
+/// router has interfaces for VLANs, whose tags add to the frames.
+pub const fn is_jumbo(mtu: u32, tagged: bool) -> bool {
+    mtu > if tagged { PLAIN_MTU - TAGS } else { PLAIN_MTU }
 }
 
 /// Returns the distance between buffers in octets, with jumbo frames or without.
@@ -36,7 +37,8 @@ pub const fn stride(jumbo: bool) -> u64 {
 impl BootInfo {
     /// Returns true if it is for the firmware for jumbo frames.
     pub fn is_jumbo(&self) -> bool {
-        self.nics.iter().take(self.nic_count as usize).any(|nic| is_jumbo(nic.mtu))
+        let tagged = self.vlan_count != 0;
+        self.nics.iter().take(self.nic_count as usize).any(|nic| is_jumbo(nic.mtu, tagged))
     }
 }
 
@@ -53,6 +55,9 @@ mod tests {
         info.nics[1].mtu = PLAIN_MTU;
         info.nics[2].mtu = 9000;
         assert!(!info.is_jumbo(), "it has no third NIC");
+        info.vlan_count = 1;
+        assert!(info.is_jumbo(), "its tags have no room");
+        info.vlan_count = 0;
         info.nics[1].mtu = PLAIN_MTU + 1;
         assert!(info.is_jumbo());
     }
@@ -60,6 +65,6 @@ mod tests {
     #[test]
     fn the_largest_frame_with_two_tags_fits() {
         assert_eq!((PLAIN_MTU, stride(false), stride(true)), (2022, 2112, 9408));
-        assert!(is_jumbo(MOST_MTU) && !is_jumbo(1500));
+        assert!(is_jumbo(MOST_MTU, false) && !is_jumbo(1500, true));
     }
 }

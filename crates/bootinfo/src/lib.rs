@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod buffers;
+mod desk;
 mod failed;
 pub mod map;
 pub mod process;
@@ -15,8 +16,12 @@ mod six;
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
-use ledger::{ApplicationTally, RouterCounters, RouterNic, SinkTally, StationTally, WorkCounters};
+use ledger::{
+    ApplicationTally, BalancerTally, RouterCounters, RouterNic, SinkTally, StationTally, VlanCounters,
+    WorkCounters,
+};
 
+pub use desk::{Desk, Hearers, Question};
 pub use failed::{FailedHops, MOST_FAILED, NumberedHop};
 pub use role::{Misdeed, Role};
 pub use six::{Address6, AdvertiseInfo, AdvertisedPrefix, MAX_DNS, MAX_PREFIXES};
@@ -29,14 +34,14 @@ pub const MAX_VCPUS: usize = 16;
 pub const MAX_ADDRESSES: usize = 8;
 /// Maximum number of interfaces for VLANs of a router.
 pub const MAX_VLANS: usize = 32;
-/// Maximum number of route tables of a router: one for each VRF, and one for NICs without any.
-pub const MAX_TABLES: usize = MAX_NICS;
+/// Maximum number of route tables of a router: one for each VRF, of which each NIC may have its own, and one for NICs without any.
+pub const MAX_TABLES: usize = MAX_NICS + 1;
 /// Maximum number of static neighbours of a router.
 pub const MAX_NEIGHBOURS: usize = 256;
 /// Number of neighbours that a router knows at most, unless its file says otherwise.
 pub const DEFAULT_NEIGHBOURS: u32 = 4096;
 /// First word of a valid [`BootInfo`]; changes with its layout.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"ringrd08");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"ringrd09");
 
 /// Value of `eax` when the firmware executes `hlt` to sleep, by which the halt stub tells this from a real
 /// general protection fault. `rdi` holds the address of the mailbox, `esi` the value last seen in it.
@@ -294,7 +299,10 @@ pub struct BootInfo {
     pub ram: u64,
     /// Octets of the route tables at [`map::FIB`], of equal size; 0: none.
     pub fib: u64,
-    /// Number of these tables, for IPv4 and IPv6 together, at most [`MAX_TABLES`].
+    /// Octets of the neighbour table of its group at [`map::NEIGHBOURS`], which the host writes; 0: it has its own. Then
+    /// there is a [`Desk`] at [`map::DESK`].
+    pub group_neighbours: u64,
+    /// Number of route tables, for IPv4 and IPv6 together, at most [`MAX_TABLES`].
     pub tables: u32,
     /// Empty passes of the main loop before a vCPU arms its interrupts and halts; `u32::MAX`: never.
     pub spin: u32,
@@ -330,6 +338,7 @@ impl BootInfo {
             tsc_khz: 0,
             ram: 0,
             fib: 0,
+            group_neighbours: 0,
             tables: 1,
             spin: u32::MAX,
             ring_size: 1024,
@@ -390,12 +399,16 @@ pub struct VcpuShared {
     pub work: WorkCounters,
     /// Counters of its router by NIC.
     pub nics: [RouterNic; MAX_NICS],
+    /// Counters of its router by interface for a VLAN.
+    pub vlans: [VlanCounters; MAX_VLANS],
     /// Counters of its sink, if it has one.
     pub sink: SinkTally,
     /// Counters of its station's stack, if it is one.
     pub station: StationTally,
     /// Counters of its application, if it has one.
     pub application: ApplicationTally,
+    /// Counters of its balancer, if it is one.
+    pub balancer: BalancerTally,
     /// Epoch of the route table that this vCPU used last (`fib`).
     pub fib_epoch: Line,
     /// 1 when the vCPU serves its NICs; 2 and more: it gave up, a [`BootFailure`] as a number.

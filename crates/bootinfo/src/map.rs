@@ -6,6 +6,8 @@
 //! 0x0060_0000  BootInfo
 //! 0x0062_0000  Shared
 //! 0x0080_0000  virtqueues and frame buffers, to the end of RAM
+//! 0xc000_0000  the neighbour table of a group, read-only, for its members
+//! 0xd000_0000  a member's desk (`Desk`)
 //! 0xe000_0000  PCI configuration space (ECAM, bus 0), then BARs: every access leaves the guest
 //! 0xfee0_0000  local APIC, ring 0 only
 //! 0x1_0000_0000 the route table, read-only
@@ -29,6 +31,12 @@ pub const SHARED: u64 = 0x0062_0000;
 pub const POOL: u64 = 0x0080_0000;
 /// Maximum octets of RAM: addresses above belong to devices and to ring 0.
 pub const MAX_RAM: u64 = 0x7fe0_0000;
+/// Address of the neighbour table of a group.
+pub const NEIGHBOURS: u64 = 0xc000_0000;
+/// Most octets of it.
+pub const NEIGHBOURS_LEN: u64 = 64 << 20;
+/// Address of the words that a member of a group shares with the host beside those of its RAM.
+pub const DESK: u64 = 0xd000_0000;
 /// PCI configuration space: 4 KiB for each of 32 slots of bus 0, eight functions each.
 pub const ECAM: u64 = 0xe000_0000;
 /// Octets of PCI configuration space.

@@ -1,8 +1,8 @@
 //! Protocol by which a firmware that runs as a process is set up through its socket, before it has its
 //! memory.
 //!
-//! The host sends [`Start`] with the descriptors of RAM, route table (if there is one) and bus bell, in this
-//! order; then as many [`Bell`]s as `Start` announces, at most [`BELLS_A_MESSAGE`] in a message, each with
+//! The host sends [`Start`] with the descriptors of RAM, route table (if there is one), neighbour table and desk of a
+//! group (for a member of one) and bus bell, in this order; then as many [`Bell`]s as `Start` announces, at most [`BELLS_A_MESSAGE`] in a message, each with
 //! its descriptor. The firmware answers with one [`Report`] when it is confined and about to run, or when it
 //! has failed. Before the firmware is executed, the process that prepares its environment reports failures in
 //! the same form.
@@ -28,6 +28,8 @@ pub struct Start {
     pub ram: u64,
     /// Octets of the route table; 0: none.
     pub fib: u64,
+    /// Octets of the group's neighbour table, for a member of one, which has a desk then; 0: none.
+    pub group_neighbours: u64,
     /// Number of vCPUs, one thread each.
     pub vcpus: u32,
     /// Number of doorbells that follow.

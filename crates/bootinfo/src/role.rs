@@ -21,6 +21,8 @@ pub enum Role {
     /// Application that takes frames one by one from a bounded queue, which the driver fills: demonstrates
     /// receive livelock.
     Application = 7,
+    /// Spreads frames over the members of a group, as the host's orders say (`frame::order`), and sends those of members outside.
+    Balancer = 8,
 }
 
 /// Misbehaviour of a hostile firmware.
@@ -56,11 +58,14 @@ pub enum Misdeed {
     /// Has its NICs execute commands endlessly: those of the control queue, with a full queue; on an e1000,
     /// those of its PHY.
     Commands = 12,
+    /// Asks for neighbours without end, if it is a member of a group, and writes into a table that only the host may write: that of
+    /// the group's neighbours, or the routes.
+    Tables = 13,
 }
 
 impl Misdeed {
     /// All kinds of misbehaviour.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Registers,
         Self::Descriptors,
         Self::Loops,
@@ -74,6 +79,7 @@ impl Misdeed {
         Self::Chains,
         Self::Resets,
         Self::Commands,
+        Self::Tables,
     ];
 
     /// Returns the misdeed with this number.
@@ -97,6 +103,7 @@ impl Misdeed {
             Self::Chains => "chains",
             Self::Resets => "resets",
             Self::Commands => "commands",
+            Self::Tables => "tables",
         }
     }
 }
@@ -113,6 +120,7 @@ impl Role {
             5 => Some(Self::Hostile),
             6 => Some(Self::Station),
             7 => Some(Self::Application),
+            8 => Some(Self::Balancer),
             _ => None,
         }
     }

@@ -7,23 +7,35 @@ use api::{Counters, RouterStatus, State};
 
 /// The group that a router is a member of, by its name.
 pub fn of(router: &str) -> Option<&str> {
+    part(router).filter(|(_, is_member)| *is_member).map(|(group, _)| group)
+}
+
+/// The group that a router is a member of, or a balancer that is a virtual machine.
+pub fn around(router: &str) -> Option<&str> {
+    part(router).map(|(group, _)| group)
+}
+
+/// The group that a router is a part of, and whether as a member.
+fn part(router: &str) -> Option<(&str, bool)> {
     let (group, number) = router.rsplit_once('_')?;
+    let balancer = number.strip_prefix("lb");
+    let number = balancer.unwrap_or(number);
     let is_number = !number.is_empty() && number.bytes().all(|octet| octet.is_ascii_digit());
-    (is_number && !group.is_empty()).then_some(group)
+    (is_number && !group.is_empty()).then_some((group, balancer.is_none()))
 }
 
-/// Whether a router is what a name stands for: the router of this name, or a member of that group.
+/// Whether a router is what a name stands for: the router of this name, or a member or balancer of that group.
 pub fn is_meant(router: &str, name: &str) -> bool {
-    router == name || of(router) == Some(name)
+    router == name || around(router) == Some(name)
 }
 
-/// Routers with one for each group in the place of its members.
+/// Routers with one for each group in the place of its members and balancers.
 pub fn folded(routers: &[RouterStatus]) -> Vec<RouterStatus> {
     let mut folded: Vec<RouterStatus> = Vec::new();
     for router in routers {
-        match of(&router.name) {
+        match around(&router.name) {
             None => folded.push(router.clone()),
-            Some(group) if folded.last().is_some_and(|last| last.name == group) => {}
+            Some(group) if folded.iter().any(|known| known.name == group) => {}
             Some(group) => folded.push(whole(group, routers)),
         }
     }
@@ -32,8 +44,11 @@ pub fn folded(routers: &[RouterStatus]) -> Vec<RouterStatus> {
 
 /// A group as one router.
 fn whole(group: &str, routers: &[RouterStatus]) -> RouterStatus {
-    let members: Vec<&RouterStatus> =
-        routers.iter().filter(|router| of(&router.name) == Some(group)).collect();
+    let (members, balancers): (Vec<&RouterStatus>, Vec<&RouterStatus>) = routers
+        .iter()
+        .filter(|router| around(&router.name) == Some(group))
+        .partition(|router| of(&router.name).is_some());
+    let all = members.iter().chain(&balancers);
     let runs = members.iter().filter(|member| member.state == State::Running);
     let longest = runs.map(|member| member.since_ms).max();
     let state = match (longest, members.first()) {
@@ -45,23 +60,28 @@ fn whole(group: &str, routers: &[RouterStatus]) -> RouterStatus {
         engine: members.first().map(|first| first.engine.clone()).unwrap_or_default(),
         state,
         since_ms: longest.or(members.first().map(|first| first.since_ms)).unwrap_or(0),
-        restarts: members.iter().map(|member| member.restarts).fold(0, u32::saturating_add),
+        restarts: all.clone().map(|part| part.restarts).fold(0, u32::saturating_add),
         reason: None,
         pid: None,
-        member: Some(told(&members)),
-        threads: members.iter().flat_map(|member| member.threads.clone()).collect(),
+        member: Some(told(&members, &balancers)),
+        threads: all.flat_map(|part| part.threads.clone()).collect(),
     }
 }
 
-/// How many members are how: `3 members: 2 serving, 1 suspect`.
-fn told(members: &[&RouterStatus]) -> String {
+/// How many members are how, and how many balancers: `3 members: 2 serving, 1 suspect; 2 balancers: 2 serving`.
+fn told(members: &[&RouterStatus], balancers: &[&RouterStatus]) -> String {
+    let told = counted(members, "members");
+    if balancers.is_empty() { told } else { format!("{told}; {}", counted(balancers, "balancers")) }
+}
+
+fn counted(members: &[&RouterStatus], what: &str) -> String {
     let mut states: BTreeMap<&str, usize> = BTreeMap::new();
     for member in members {
         let state = member.member.as_deref().and_then(|told| told.split(',').next());
         *states.entry(state.unwrap_or(member.state.name())).or_default() += 1;
     }
     let states: Vec<String> = states.iter().map(|(state, count)| format!("{count} {state}")).collect();
-    format!("{} members: {}", members.len(), states.join(", "))
+    format!("{} {what}: {}", members.len(), states.join(", "))
 }
 
 /// Counters with those of members added up under the name of their group.

@@ -62,7 +62,9 @@ fn value_of(section: &Section<'_>, key: &Key) -> Option<String> {
                 let wrong = words.find(value).err();
                 wrong.map(|what| section.fault(*line, key.name, what)).is_none()
             });
-            Some(found.map_or(key.shown.1, |at| at.value).to_owned())
+            // A default that is none of the words stands for nothing.
+            let default = words.find(key.shown.1).is_ok().then_some(key.shown.1);
+            Some(found.map(|at| at.value).or(default)?.to_owned())
         }
     }
 }
@@ -92,6 +94,7 @@ impl Router {
             by_kernel: self.vhost == VhostThreads::Kernel,
             memory_max: nic.memory_max,
             in_kernel: self.is_in_kernel(),
+            has_control: self.control.is_some(),
         }
     }
 }

@@ -1,5 +1,5 @@
 //! `[router.control]`: the control plane of a router. It is a network namespace with an interface for each NIC, in which FRR
-//! runs if the file names its configuration.
+//! runs if the file names its configuration. A kernel router is such a namespace itself.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -75,6 +75,10 @@ pub(crate) fn verify(section: &Section<'_>, router: &Router) {
     if let Some(what) = refusal(router) {
         section.fault(section.line_of("control"), "control", what);
     }
+    if router.is_in_kernel() {
+        // Its NICs are interfaces of its namespace, whatever they are plugged into.
+        return;
+    }
     for (nic, table) in router.nics.iter().zip(section.tables("nic")) {
         if let Some((key, what)) = trouble(nic) {
             table.fault(table.line_of(key), key, what);
@@ -97,19 +101,12 @@ fn refusal(router: &Router) -> Option<&'static str> {
         Some(Engine::Linux) => {
             return Some("a Linux guest has its own; install FRR there, and remove [router.control]");
         }
-        Some(Engine::Kernel | Engine::Lxc) => {
-            return Some(
-                "the host's kernel forwards for this router, and FRR is not started in its namespace in this version; \
-                 start it there by `ip netns exec`, or write engine = \"kvm\" or \"process\"",
-            );
-        }
+        // FRR runs where the kernel forwards.
+        Some(Engine::Kernel | Engine::Lxc) => return None,
         Some(Engine::Kvm | Engine::Process) | None => {}
     }
     if router.role != Role::Router {
         return Some("its firmware has no routes; write role = \"router\", or remove [router.control]");
-    }
-    if router.isolate {
-        return Some("a router in a process of its own has no control plane in this version; remove isolate");
     }
     let by_others = matches!(router.vhost, VhostThreads::Kernel | VhostThreads::Vmm);
     by_others.then_some("frames for it are sorted out by our threads; write vhost = \"shared\"")
@@ -135,9 +132,28 @@ fn taken(name: &str) -> String {
     format!("the kernel reserves the name {name:?}; choose another")
 }
 
+impl Router {
+    /// Name of the router that speaks for it: its own, or that of its group, whose members have one control plane.
+    pub fn speaker(&self) -> &str {
+        self.membership().map_or(self.name.as_str(), |(group, _)| group)
+    }
+}
+
 impl Plan {
-    /// Returns the routers with a control plane, in the order of the file.
+    /// Returns the routers with a control plane, in the order of the file. A group is one router, with its name.
     pub fn controlled(&self) -> impl Iterator<Item = (&Router, &Control)> {
-        self.routers.iter().filter_map(|router| Some((router, router.control.as_ref()?)))
+        let alone = self.routers.iter().filter(|router| router.membership().is_none());
+        let all = alone.chain(self.groups.iter().map(|group| &group.pattern));
+        all.filter_map(|router| Some((router, router.control.as_ref()?)))
+    }
+
+    /// Returns those of them that are machines: their control planes are namespaces of their own, with a shadow of each NIC.
+    pub fn shadowed(&self) -> impl Iterator<Item = &Router> {
+        self.controlled().map(|(router, _)| router).filter(|router| !router.is_in_kernel())
+    }
+
+    /// Returns the routers that learn routes from the control plane of this name: one, or the members of a group.
+    pub fn learners<'p>(&'p self, speaker: &'p str) -> impl Iterator<Item = &'p Router> {
+        self.routers.iter().filter(move |router| router.control.is_some() && router.speaker() == speaker)
     }
 }

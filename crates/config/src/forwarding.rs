@@ -28,7 +28,6 @@ pub(crate) use link::{Link, links};
 pub(crate) use own::{own_addresses, own_networks};
 pub(crate) use reverse_path::{FILTERS, KEY as REVERSE_PATH};
 pub(crate) use route::{SPREAD, is_other_route, is_six_neighbour};
-pub(crate) use spread::is_spread;
 
 /// Smallest, largest and default number of neighbours of a router.
 const LEAST_NEIGHBOURS: u32 = 64;

@@ -3,20 +3,24 @@
 //! needs to know nothing of groups.
 //!
 //! * `kind = "parallel"`: each member is plugged into the links of the group, and owns a part of their queues.
-//! * `kind = "multistage"`: balancers are plugged into them; the members, its back ends, into an interconnection behind those.
+//! * `kind = "multistage"`: balancers are plugged into them; the members, its back ends, into an interconnection behind those. Balancers
+//!   that are virtual machines (`balancer = "vm"`) are routers of the plan as well, named `NAME_lb0`, `NAME_lb1`, ….
 
 mod guard;
 mod keys;
 mod links;
+mod machines;
 mod members;
 mod probed;
 mod read;
+mod tables;
 mod verify;
 
 use attach::NicRequirements;
 use serde::{Deserialize, Serialize};
 
-use crate::plan::{Attach, Nic, Plan, Router};
+use crate::mac::Mac;
+use crate::plan::{Attach, Nic, Pin, Plan, Router};
 
 pub(crate) use keys::names_in;
 pub use keys::{GROUP, GroupKey};
@@ -33,6 +37,8 @@ const QUEUES_EACH: u32 = 4;
 /// What stands between the name of a group and the number of a member. No name in a file has it, and it is none of the signs that
 /// part names: counters and labels such as `core_0.wan` are read as those of any router.
 const BEFORE_NUMBER: char = '_';
+/// What stands before the number of a balancer that is a virtual machine.
+const BALANCER: &str = "lb";
 
 /// A group.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,6 +49,8 @@ pub struct Group {
     pub kind: GroupKind,
     /// How many members it has now.
     pub members: u32,
+    /// How many of them, the youngest, are parked: they sleep, and get no frames.
+    pub parked: u32,
     /// How frames are spread over them.
     pub spread: Spread,
     /// Between which numbers of members it follows the load; none: it does not.
@@ -64,6 +72,12 @@ impl GroupKind {
     /// The keys that say how many members there are.
     pub const MEMBERS_KEYS: [&str; 2] = ["members", "backends"];
 
+    /// The key that says how many balancers there are.
+    pub const BALANCERS_KEY: &str = "balancers";
+
+    /// The key that says how many of them are awake. It is no key of files.
+    pub const AWAKE_KEY: &str = "awake";
+
     /// Its name in files.
     pub const fn name(&self) -> &'static str {
         match self {
@@ -82,6 +96,10 @@ pub struct Stages {
     pub balancer: Balancer,
     /// What joins balancers and back ends.
     pub interconnect: Interconnect,
+    /// Back ends on other hosts, beside the members here.
+    pub remote: u32,
+    /// CPUs that the threads of balancers are pinned to that are virtual machines; none: those of the group, from their end.
+    pub pin: Pin,
 }
 
 /// What a balancer is.
@@ -143,6 +161,28 @@ pub struct Scale {
     pub max: u32,
     /// How busy a member is to be at most, in thousandths of its time.
     pub target: u32,
+    /// What becomes of members that it does not need.
+    pub surplus: Surplus,
+}
+
+/// What becomes of members that the load does not need.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Surplus {
+    /// They sleep with everything that they have, and wake in milliseconds.
+    #[default]
+    Park,
+    /// They end, and their memory is free.
+    End,
+}
+
+impl Surplus {
+    /// Its name in files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Park => "park",
+            Self::End => "end",
+        }
+    }
 }
 
 impl Group {
@@ -152,6 +192,16 @@ impl Group {
             GroupKind::Parallel => GroupKind::MEMBERS_KEYS[0],
             GroupKind::Multistage(_) => GroupKind::MEMBERS_KEYS[1],
         }
+    }
+
+    /// How many members are not parked: one at least.
+    pub fn awake(&self) -> u32 {
+        self.members.saturating_sub(self.parked).max(1)
+    }
+
+    /// Numbers of those that are parked.
+    pub fn parked_members(&self) -> std::ops::Range<u32> {
+        self.awake()..self.members.max(self.awake())
     }
 
     /// Most members that it may have while it runs.
@@ -168,9 +218,47 @@ impl Group {
     /// What the group wants of the link that a NIC of its pattern is plugged into: a queue for its balancer, or those that members own.
     pub fn wanted(&self, nic: &Nic) -> NicRequirements {
         let is_parallel = self.kind == GroupKind::Parallel;
-        let queues = if is_parallel { self.queues() as usize } else { 1 };
+        let queues = match nic.attach.kind() {
+            _ if !is_parallel => 1,
+            // A NIC has the queues that it has: one at least for each member, and the others are dealt out over those.
+            "xdp" => self.most().max(2) as usize,
+            _ => self.queues() as usize,
+        };
         let in_turn = is_parallel && self.spread == Spread::RoundRobin;
-        NicRequirements { queues, in_turn, ..self.pattern.wanted(nic) }
+        let wanted = match self.pattern.is_in_kernel() {
+            // Who is plugged in is a balancer.
+            true => NicRequirements {
+                router: self.name.clone(),
+                ..self.machine(0).wanted(&machines::outside(nic))
+            },
+            false => self.pattern.wanted(nic),
+        };
+        // Who reads the queues of a group's link sorts out all frames there.
+        NicRequirements { queues, in_turn, mtu: nic.mtu, has_control: false, ..wanted }
+    }
+
+    /// How many balancers it has: none where members own the queues of links.
+    pub fn balancers(&self) -> u32 {
+        match &self.kind {
+            GroupKind::Parallel => 0,
+            GroupKind::Multistage(stages) => stages.balancers.max(1),
+        }
+    }
+
+    /// The names of its threads that move frames to members: a balancer each, but for those that are virtual machines.
+    pub fn balancer_threads(&self) -> Vec<String> {
+        let threads = if self.has_machines() { 0 } else { self.balancers() };
+        (0..threads).map(|number| format!("{}/{BALANCER}{number}", self.name)).collect()
+    }
+
+    /// Whether its balancers are virtual machines.
+    pub fn has_machines(&self) -> bool {
+        matches!(&self.kind, GroupKind::Multistage(stages) if stages.balancer == Balancer::Vm)
+    }
+
+    /// The name of a balancer that is a virtual machine.
+    pub fn balancer(&self, number: u32) -> String {
+        format!("{}{BEFORE_NUMBER}{BALANCER}{number}", self.name)
     }
 
     /// The name of a member.
@@ -178,11 +266,46 @@ impl Group {
         format!("{}{BEFORE_NUMBER}{number}", self.name)
     }
 
+    /// Numbers of the members that run on other hosts: from the highest number down, so that they stay whatever number of others there is.
+    pub fn remote_members(&self) -> impl Iterator<Item = u32> + use<> {
+        let remote = match &self.kind {
+            GroupKind::Parallel => 0,
+            GroupKind::Multistage(stages) => stages.remote,
+        };
+        (0..remote.min(MOST_MEMBERS)).map(|number| MOST_MEMBERS - 1 - number)
+    }
+
+    /// Whether a name is that of a member that the data plane does not serve: a kernel router, or one on another host.
+    pub fn is_elsewhere(&self, name: &str) -> bool {
+        // Whatever number of them there is now.
+        let in_kernel = if self.pattern.is_in_kernel() { 0..MOST_MEMBERS } else { 0..0 };
+        in_kernel.chain(self.remote_members()).any(|number| self.member(number) == name)
+    }
+
+    /// The addresses of a member's NICs, in the order of the file.
+    pub fn stations(&self, number: u32) -> impl Iterator<Item = Mac> + '_ {
+        let (is_apart, name) = (self.is_apart(), self.member(number));
+        let of = move |nic: &Nic| if is_apart { Mac::derived(&name, &nic.name) } else { nic.mac };
+        self.pattern.nics.iter().map(of)
+    }
+
     /// What the data plane need not know of it: where threads are and how they are scheduled.
     pub(crate) fn forget_threads(&mut self) {
         let pattern = &mut self.pattern;
         (pattern.pin, pattern.affinity, pattern.sched, pattern.guarantee) = Default::default();
+        if let GroupKind::Multistage(stages) = &mut self.kind {
+            stages.pin = Pin::default();
+        }
     }
+}
+
+/// What a router is in a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    /// The member of this number.
+    Member(u32),
+    /// The balancer of this number, a virtual machine.
+    Balancer(u32),
 }
 
 impl Router {
@@ -190,16 +313,46 @@ impl Router {
     pub fn membership(&self) -> Option<(&str, u32)> {
         membership(&self.name)
     }
+
+    /// The group that it is a balancer of, and its number there.
+    pub fn balancing(&self) -> Option<(&str, u32)> {
+        match part(&self.name)? {
+            (group, Part::Balancer(number)) => Some((group, number)),
+            (_, Part::Member(_)) => None,
+        }
+    }
+
+    /// The group that it is a member or a balancer of.
+    pub fn group(&self) -> Option<&str> {
+        part(&self.name).map(|(group, _)| group)
+    }
+}
+
+/// The group that a router of this name is a part of, and which one.
+fn part(router: &str) -> Option<(&str, Part)> {
+    let (group, number) = router.rsplit_once(BEFORE_NUMBER)?;
+    let part = match number.strip_prefix(BALANCER) {
+        Some(number) => Part::Balancer(number.parse().ok()?),
+        None => Part::Member(number.parse().ok()?),
+    };
+    Some((group, part))
 }
 
 /// The group that a router of this name is a member of, and its number there.
 fn membership(router: &str) -> Option<(&str, u32)> {
-    let (group, number) = router.rsplit_once(BEFORE_NUMBER)?;
-    Some((group, number.parse().ok()?))
+    match part(router)? {
+        (group, Part::Member(number)) => Some((group, number)),
+        (_, Part::Balancer(_)) => None,
+    }
 }
 
-/// Whether a router is what a name stands for: the router of this name, or a member of that group.
+/// Whether a router is what a name stands for: the router of this name, or a member or balancer of that group.
 pub fn is_meant(router: &str, name: &str) -> bool {
+    router == name || part(router).is_some_and(|(group, _)| group == name)
+}
+
+/// Whether a router forwards for what a name stands for: the router of this name, or a member of that group.
+pub fn is_forwarding_for(router: &str, name: &str) -> bool {
     router == name || membership(router).is_some_and(|(group, _)| group == name)
 }
 
@@ -215,6 +368,12 @@ impl Plan {
         self.groups.iter().find(|group| group.name == name)
     }
 
+    /// Whether a name is that of a member of a group that runs on another host.
+    pub fn is_remote(&self, name: &str) -> bool {
+        let is_its = |group: &Group| group.remote_members().any(|number| group.member(number) == name);
+        self.groups.iter().any(is_its)
+    }
+
     /// The members of a group, by number.
     pub fn members<'p>(&'p self, group: &'p str) -> impl Iterator<Item = &'p Router> {
         let is_its = move |router: &&Router| router.membership().is_some_and(|(own, _)| own == group);
@@ -225,7 +384,7 @@ impl Plan {
 /// Each router that there is outside, with the index of one whose places in the file it has: a router that is no member, and the pattern
 /// of each group.
 pub(crate) fn outside(plan: &Plan) -> impl Iterator<Item = (usize, &Router)> {
-    let alone = plan.routers.iter().enumerate().filter(|(_, router)| router.membership().is_none());
+    let alone = plan.routers.iter().enumerate().filter(|(_, router)| router.group().is_none());
     let mut from = 0;
     let groups = plan.groups.iter().filter_map(move |group| {
         let is_its = |router: &Router| router.membership().is_some_and(|(own, _)| own == group.name);
@@ -238,5 +397,5 @@ pub(crate) fn outside(plan: &Plan) -> impl Iterator<Item = (usize, &Router)> {
 
 /// What a file calls the table that a router stands in, and the name that it has there.
 pub(crate) fn table_of(router: &Router) -> (&'static str, &str) {
-    router.membership().map_or(("router", router.name.as_str()), |(group, _)| ("group", group))
+    router.group().map_or(("router", router.name.as_str()), |group| ("group", group))
 }

@@ -84,6 +84,9 @@ impl Plan {
     pub fn of_isolated(&self, name: &str) -> Option<Self> {
         let mut router =
             self.routers.iter().find(|router| router.name == name && router.is_isolated())?.clone();
+        if self.reads_tables(&router) {
+            router.forget_routes();
+        }
         router.isolate = false;
         for nic in &mut router.nics {
             nic.attach = Attach::handed(&format!("{name}.{}", nic.name));
@@ -111,7 +114,11 @@ impl Plan {
             // Whether there is a control plane concerns it, and what speaks there does not.
             router.control = router.control.take().map(|_| Control::default());
         }
-        plan.groups.iter_mut().for_each(crate::group::Group::forget_threads);
+        for group in &mut plan.groups {
+            group.forget_threads();
+            group.pattern.control = group.pattern.control.take().map(|_| Control::default());
+        }
+        plan.forget_common_routes();
         plan
     }
 

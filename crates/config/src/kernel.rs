@@ -3,7 +3,9 @@
 
 use std::path::PathBuf;
 
-use crate::forwarding::{ReversePath, is_spread};
+use crate::forwarding::ReversePath;
+use crate::group::Balancer;
+use crate::keys::{self, Change, Entry};
 use crate::napi;
 use crate::plan::{Container, Engine, ForwardingSettings, Nic, Router, RpFilter};
 use crate::read::valued;
@@ -12,24 +14,16 @@ use crate::setting::Key;
 use crate::six::is_six;
 
 /// Keys of kernel routers that other routers do not have.
-pub(crate) const KEYS: [&str; 4] = ["forwarding", "rp_filter", "proxy_arp", "threaded"];
+pub(crate) const KEYS: [&str; 5] = ["forwarding", "rp_filter", "proxy_arp", "threaded", "drop_reasons"];
 /// Keys of container routers.
 const OF_CONTAINERS: [&str; 2] = ["rootfs", "init"];
 /// Default of `init` in a container with its own root.
 const INIT: &str = "/sbin/init";
 /// Keys about firmware, machine and their threads, which a kernel router does not have.
-const OF_MACHINES: [&str; 10] = [
-    "role",
-    "misdeed",
-    "vcpus",
-    "memory",
-    "vhost",
-    "spin",
-    "isolate",
-    "neighbours",
-    "redirects",
-    "interface",
-];
+const OF_MACHINES: [&str; 9] =
+    ["role", "misdeed", "vcpus", "memory", "vhost", "spin", "isolate", "neighbours", "redirects"];
+/// Keys of interfaces for VLANs that the kernel's are not given.
+const OF_VLANS: [&str; 4] = ["outer", "vrf", "ra", "rpf"];
 /// Keys about NICs of machines.
 const OF_NICS: [&str; 13] = [
     "model",
@@ -46,6 +40,14 @@ const OF_NICS: [&str; 13] = [
     "ra",
     "vrf",
 ];
+/// Counters of drops by reason, among the keys of a router.
+pub(crate) const DROP_REASONS: Entry<Router> = Entry::new(
+    "drop_reasons",
+    ("true, false", "false"),
+    "count the packets that the kernel drops by its reason, NAME.NIC.kernel.drop_REASON",
+    Change::Free(Key::DropReasons),
+    |router| keys::kernel(router, |kernel| kernel.drop_reasons.to_string()),
+);
 /// Interface names that are reserved in each namespace: `lo`, and entries of `/proc/sys/net/ipv4/conf`.
 const TAKEN: [&str; 3] = ["lo", "all", "default"];
 
@@ -82,6 +84,7 @@ pub(crate) fn read(section: &Section<'_>, engine: Option<Engine>) -> Option<Forw
         rp_filter: section.word("rp_filter", &RP_FILTERS),
         proxy_arp: section.flag("proxy_arp", default.proxy_arp),
         threaded: section.has("threaded").then(|| section.flag("threaded", false)),
+        drop_reasons: section.flag("drop_reasons", default.drop_reasons),
     })
 }
 
@@ -131,18 +134,28 @@ fn no_machine() -> &'static str {
     "a kernel router has no machine; remove this key, or write another engine"
 }
 
-/// Refuses routes with several gateways, and IPv6 routes without a gateway by NICs that do not take part in IPv6.
+/// Refuses IPv6 routes without a gateway by NICs that do not take part in IPv6.
 fn verify_routes(section: &Section<'_>, router: &Router) {
     for table in section.tables("route") {
-        if is_spread(&table) {
-            let what = "a kernel router has one gateway for each route in this version; remove the others, or write another engine";
-            table.fault(table.line_of("via"), "via", what);
-        }
         let is_on_link = !table.has("via") && !table.has("type") && table.peek_text("to").is_some_and(is_six);
         let Some(name) = table.peek_text("nic").filter(|_| is_on_link) else { continue };
         if router.nics.iter().any(|nic| nic.name == name && nic.six.addresses.is_empty()) {
             let what = format!("NIC {name:?} has no IPv6 address, so it takes no part in IPv6; give it one");
             table.fault(table.line_of("nic"), "nic", what);
+        }
+    }
+}
+
+/// Checks the names and keys of interfaces for VLANs.
+fn verify_vlans(section: &Section<'_>) {
+    for table in section.tables("interface") {
+        for key in OF_VLANS.into_iter().filter(|key| table.has(key)) {
+            let what = "a kernel router has VLANs with one tag, its addresses and nothing else; remove this key, or write another engine";
+            table.fault(table.line_of(key), key, what);
+        }
+        if let Some(name) = table.peek_text("name").filter(|name| TAKEN.contains(name)) {
+            let what = format!("the kernel reserves the name {name:?}; choose another");
+            table.fault(table.line_of("name"), "name", what);
         }
     }
 }
@@ -160,8 +173,14 @@ pub(crate) fn verify(section: &Section<'_>, router: &Router) {
     if router.is_in_kernel() {
         verify_routes(section, router);
     }
+    if router.is_in_kernel() {
+        verify_vlans(section);
+    }
     for (nic, table) in router.nics.iter().zip(section.tables("nic")) {
-        if let Some(what) = misplaced(router, nic).filter(|_| table.has("attach")) {
+        // Behind a balancer that is a virtual machine the machine is plugged in there.
+        let is_before = section.is("group") && section.peek_text("balancer") == Some(Balancer::Vm.name());
+        let is_in_kernel = router.is_in_kernel() && !is_before;
+        if let Some(what) = misplaced(is_in_kernel, nic).filter(|_| table.has("attach")) {
             table.fault(table.line_of("attach"), "attach", what);
         }
         if !router.is_in_kernel() {
@@ -194,16 +213,16 @@ pub(crate) fn verify(section: &Section<'_>, router: &Router) {
 }
 
 /// Error text if the attachment of a NIC does not fit the engine.
-fn misplaced(router: &Router, nic: &Nic) -> Option<String> {
+fn misplaced(is_in_kernel: bool, nic: &Nic) -> Option<String> {
     let is_for_kernel = nic.attach.is_for_kernel();
-    if router.is_in_kernel() && !nic.attach.takes_kernel() {
+    if is_in_kernel && !nic.attach.takes_kernel() {
         return Some(format!(
             "a kernel router cannot use {:?}; write e.g. \"veth:rr-{}\"",
             nic.attach.to_string(),
             nic.name
         ));
     }
-    let is_foreign = is_for_kernel && !router.is_in_kernel();
+    let is_foreign = is_for_kernel && !is_in_kernel;
     let other = if nic.attach.lower().is_some() { "macvtap" } else { "tap" };
     is_foreign.then(|| {
         format!(

@@ -93,7 +93,7 @@ fn linux(router: &Router, value: fn(&Linux) -> Option<String>) -> Option<Value> 
     router.linux.as_ref().and_then(value).map(Value::Text)
 }
 
-fn kernel(router: &Router, value: fn(&ForwardingSettings) -> String) -> Option<Value> {
+pub(crate) fn kernel(router: &Router, value: fn(&ForwardingSettings) -> String) -> Option<Value> {
     router.kernel.as_ref().map(value).map(Value::Text)
 }
 
@@ -130,6 +130,7 @@ pub const ROUTER: &[Entry<Router>] = &[
                 Role::Router => "router",
                 Role::Echo => "echo",
                 Role::Hostile(_) => "hostile",
+                Role::Balancer => "balancer",
             })
         },
     ),
@@ -140,7 +141,7 @@ pub const ROUTER: &[Entry<Router>] = &[
         Change::Replaces,
         |router| match router.role {
             Role::Hostile(misdeed) => text(misdeed.name()),
-            Role::Router | Role::Echo => None,
+            Role::Router | Role::Echo | Role::Balancer => None,
         },
     ),
     Entry::new(
@@ -236,6 +237,7 @@ pub const ROUTER: &[Entry<Router>] = &[
         Change::Free(Key::Threaded),
         |router| router.kernel.as_ref().and_then(|_| text(router.is_threaded())),
     ),
+    crate::kernel::DROP_REASONS,
     Entry::new(
         "rootfs",
         ("a folder", "the host's programs"),

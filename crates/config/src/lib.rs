@@ -39,7 +39,7 @@ mod verify;
 
 pub use self::group::{
     Balancer, GROUP, Group, GroupKey, GroupKind, Interconnect, MOST_BALANCERS, MOST_MEMBERS, Scale, Spread,
-    Stages, is_meant,
+    Stages, Surplus, is_forwarding_for, is_meant,
 };
 pub use address::{Address, Prefix};
 pub use attach::AttachmentProperties;

@@ -136,7 +136,8 @@ impl Router {
 
     /// Returns true if a NIC has jumbo frames, so that all buffers of its firmware are made for them.
     pub fn has_jumbo(&self) -> bool {
-        self.nics.iter().any(|nic| bootinfo::buffers::is_jumbo(nic.mtu))
+        let tagged = !self.forwarding.interfaces.is_empty();
+        self.nics.iter().any(|nic| bootinfo::buffers::is_jumbo(nic.mtu, tagged))
     }
 
     /// Number of its I/O threads.
@@ -263,6 +264,8 @@ pub enum Role {
     Echo,
     /// Breaks the rules in this way, to test that no other router suffers.
     Hostile(Misdeed),
+    /// Spreads the frames of a group over its members. No router of a file has it.
+    Balancer,
 }
 
 /// Policy for when a router stops by itself: its firmware failed, or it was stopped for breaking the rules.

@@ -186,10 +186,6 @@ pub(crate) fn router(section: &Section<'_>, index: usize, plan: &mut Plan) -> Ro
     kernel::verify(section, &router);
     isolated::verify(section, &router);
     router.forwarding = forwarding::read(section, &router.nics);
-    for interface in &router.forwarding.interfaces {
-        // Large frames with tags cannot be cut on the way.
-        router.nics[interface.nic].offload = false;
-    }
     control::verify(section, &router);
     let links = forwarding::links(&router.nics, &router.forwarding.interfaces);
     router.routes = route::routes(section, &links);

@@ -46,6 +46,8 @@ pub enum Key {
     ProxyArp,
     /// Threaded NAPI.
     Threaded,
+    /// Counters of the kernel's drops by its reason.
+    DropReasons,
 }
 
 impl Key {
@@ -62,7 +64,10 @@ impl Key {
 
     /// Returns true if it concerns forwarding by the host's kernel.
     pub const fn is_of_kernel(self) -> bool {
-        matches!(self, Self::Forwarding | Self::RpFilter | Self::ProxyArp | Self::Threaded)
+        matches!(
+            self,
+            Self::Forwarding | Self::RpFilter | Self::ProxyArp | Self::Threaded | Self::DropReasons
+        )
     }
 }
 
@@ -228,7 +233,7 @@ impl Router {
                 nic.link = Some(crate::nic::LINKS.find(value)?);
             }
             // Settings of kernel routers were changed above.
-            Key::Forwarding | Key::RpFilter | Key::ProxyArp | Key::Threaded => {}
+            Key::Forwarding | Key::RpFilter | Key::ProxyArp | Key::Threaded | Key::DropReasons => {}
         }
         Ok(())
     }
@@ -249,6 +254,7 @@ fn of_kernel(kernel: &mut ForwardingSettings, of: Key, value: &str) -> Result<()
         Key::RpFilter => kernel.rp_filter = kernel::RP_FILTERS.find(value)?,
         Key::ProxyArp => kernel.proxy_arp = kernel::flag(value)?,
         Key::Threaded => kernel.threaded = Some(kernel::flag(value)?),
+        Key::DropReasons => kernel.drop_reasons = kernel::flag(value)?,
         _ => {}
     }
     Ok(())

@@ -8,16 +8,13 @@
 //! ```
 //!
 //! A table may be full, or wait for its readers: what it refuses is offered again with the next batch, and counted meanwhile.
-//! [`Flat`] is a table with groups for a data path that knows prefixes alone.
 
 #![forbid(unsafe_code)]
 
 mod filter;
-mod flat;
 mod ports;
 mod translator;
 
 pub use filter::without_routes_of_zebra;
-pub use flat::{Flat, Prefixes};
 pub use ports::{Port, Ports};
 pub use translator::{ControlCounters, Fate, Hop, Refusal, Table, Translator, Way};

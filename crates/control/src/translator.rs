@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::mem;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use fpm::{Change, GroupId, Key, Paths, Target};
 use netlink::NextHop;
@@ -101,7 +102,7 @@ pub struct Translator {
     late_groups: BTreeSet<GroupId>,
     /// Refused routes of which the table may still have the former content.
     outdated: BTreeSet<Key>,
-    counters: ControlCounters,
+    counters: Arc<ControlCounters>,
     /// Hops of the group at hand.
     scratch: Vec<Hop>,
 }
@@ -113,6 +114,11 @@ enum Told {
 }
 
 impl Translator {
+    /// Creates one that counts here, where others may read it.
+    pub fn counted_by(counters: Arc<ControlCounters>) -> Self {
+        Self { counters, ..Self::default() }
+    }
+
     /// Makes a change in the table.
     pub fn take(&mut self, change: &Change<'_>, ports: &Ports, table: &mut dyn Table) {
         match change {
@@ -159,7 +165,7 @@ impl Translator {
     }
 
     /// Counters.
-    pub const fn counters(&self) -> &ControlCounters {
+    pub fn counters(&self) -> &ControlCounters {
         &self.counters
     }
 

@@ -113,6 +113,7 @@ impl DataPlane {
             status: of_router(&known.context("the router is not there any more")?, now),
             settings: BTreeMap::new(),
             nics: router.nics.iter().enumerate().map(|(n, nic)| self.show_nic(name, (n, nic))).collect(),
+            interfaces: Vec::new(),
             routes: Vec::new(),
             neighbours: Vec::new(),
         })

@@ -19,13 +19,16 @@ struct Seen {
     /// Relay threads in this process of routers that have processes of their own. The supervisor asks those
     /// for the rest.
     relays: Vec<Relayed>,
+    /// Threads that serve all members of a group.
+    shared: Vec<(String, i32)>,
 }
 
 impl PublishedStatus {
     /// Publishes the present status. Returns the threads of all routers.
     pub(super) fn publish(&self, run: &str, instance: &Instance) -> Vec<api::Thread> {
         let relays = instance.relayed().collect();
-        let seen = Seen { run: run.to_owned(), routers: instance.status(), relays };
+        let shared = instance.threads_of_groups();
+        let seen = Seen { run: run.to_owned(), routers: instance.status(), relays, shared };
         let threads = seen.threads();
         // The previous status is dropped after the lock is released.
         let _before = self.0.lock().unwrap_or_else(PoisonError::into_inner).replace(seen);
@@ -35,7 +38,7 @@ impl PublishedStatus {
     /// Present status; the supervisor completes it.
     pub(super) fn status(&self, now: Instant) -> Option<RunStatus> {
         let seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let Seen { run, routers, relays } = seen.as_ref()?;
+        let Seen { run, routers, relays, .. } = seen.as_ref()?;
         let routers = routers.iter().map(|known| of_router(known, now)).chain(relays.iter().map(of_relay));
         Some(RunStatus {
             run: run.clone(),
@@ -53,7 +56,8 @@ impl PublishedStatus {
 impl Seen {
     fn threads(&self) -> Vec<api::Thread> {
         let own = self.routers.iter().flat_map(|status| &status.threads);
-        own.chain(self.relays.iter().flat_map(|relay| &relay.threads)).map(thread).collect()
+        let relayed = self.relays.iter().flat_map(|relay| &relay.threads);
+        own.chain(relayed).chain(&self.shared).map(thread).collect()
     }
 }
 
@@ -118,7 +122,10 @@ mod tests {
         let publish = |state| {
             let threads = vec![("far/wan".to_owned(), 9)];
             let relays = vec![Relayed { name: "far".to_owned(), threads, member: None }];
-            let seen = Seen { run: "lab".to_owned(), routers: vec![seen(state)], relays };
+            let shared = vec![("core/lb0".to_owned(), 10)];
+            let seen = Seen { run: "lab".to_owned(), routers: vec![seen(state)], relays, shared };
+            let names: Vec<String> = seen.threads().into_iter().map(|thread| thread.name).collect();
+            assert_eq!(names, ["edge/vcpu0", "far/wan", "core/lb0"]);
             *known.0.lock().expect("nobody panicked") = Some(seen);
         };
         publish(engine::State::Running);

@@ -216,6 +216,10 @@ impl DataPlane {
                 self.instance.drain(&router, is_on);
                 self.publish()
             }
+            ToPlane::Learning { router, is_on } => {
+                self.instance.set_learning(&router, is_on);
+                self.publish()
+            }
             ToPlane::Learn { router, lesson } => {
                 let (late, epoch) = self.instance.learn(&router, &lesson);
                 self.wire.say(&ToSupervisor::Learned { router, late: late as u64, epoch })

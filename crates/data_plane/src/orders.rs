@@ -47,6 +47,11 @@ pub(super) fn understand(
             SupplyKind::VhostNets => drop(supplies.vhost_nets.insert(of, handed.descriptors)),
             SupplyKind::Uplink => drop(supplies.opened.insert(of, handed)),
             SupplyKind::Door => drop(supplies.doors.insert(of, handed)),
+            SupplyKind::GroupRoutes => drop(supplies.groups.routes.insert(of, handed.last()?)),
+            SupplyKind::GroupNeighbours => {
+                drop(supplies.groups.neighbours.insert(of, handed.descriptors));
+            }
+            SupplyKind::Desk => drop(supplies.groups.desks.insert(of, handed.last()?)),
             SupplyKind::Shadow => drop(supplies.shadows.insert(of, handed)),
         }
     }

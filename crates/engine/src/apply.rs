@@ -20,7 +20,7 @@ pub(crate) mod difference;
 mod transaction;
 
 use anyhow::{Context, Result};
-use config::{Group, Plan, Router};
+use config::{Plan, Router};
 
 use crate::instance::{Instance, settled};
 use crate::kernel_port::taps;
@@ -55,17 +55,27 @@ impl Instance {
         let plan = settled(plan, Some(&self.plan), &mut self.context.backends);
         let steps = difference::difference(&self.plan.without_isolated(), &plan.without_isolated());
         let changes = steps.iter().flat_map(|step| describe(step, &self.plan, &plan));
-        changes.chain(self.plugged_anew(&plan)).chain(self.spread_anew(&plan)).collect()
+        changes.chain(self.plugged_anew(&plan)).chain(self.of_groups(&plan)).collect()
     }
 
-    /// Returns the groups whose frames are spread in another way.
-    fn spread_anew(&self, plan: &Plan) -> Vec<Change> {
-        let is_other =
-            |group: &&Group| self.plan.group(&group.name).is_some_and(|old| old.spread != group.spread);
-        let change = |group: &Group| {
-            Change::hitless(format!("group {}: spread = {}", group.name, group.spread.name()))
-        };
-        plan.groups.iter().filter(is_other).map(change).collect()
+    /// Returns the groups whose frames are spread in another way, or that have other members awake.
+    fn of_groups(&self, plan: &Plan) -> Vec<Change> {
+        let mut changes = Vec::new();
+        for group in &plan.groups {
+            let Some(old) = self.plan.group(&group.name) else { continue };
+            let name = &group.name;
+            if old.spread != group.spread {
+                changes.push(Change::hitless(format!("group {name}: spread = {}", group.spread.name())));
+            }
+            if old.balancers() != group.balancers() {
+                changes.push(Change::hitless(format!("group {name}: balancers = {}", group.balancers())));
+            }
+            if old.parked != group.parked {
+                let (awake, all) = (group.awake(), group.members);
+                changes.push(Change::hitless(format!("group {name}: {awake} of {all} members are awake")));
+            }
+        }
+        changes
     }
 
     /// Returns the isolated routers whose NICs are plugged in anew.
@@ -90,12 +100,14 @@ impl Instance {
     pub fn apply(&mut self, plan: &Plan, supplies: impl Into<HostServices>) -> Result<Vec<Change>> {
         let mut supplies = supplies.into();
         supplies.learning = self.context.learning.clone();
+        supplies.tables = self.context.tables.clone();
+        supplies.tables.adopt(std::mem::take(&mut supplies.groups)).context("nothing was changed")?;
         self.context.backends.add(supplies.kvm.take(), supplies.spawner.take());
         self.context.backends.add_images(std::mem::take(&mut supplies.images));
         let plan = settled(plan, Some(&self.plan), &mut self.context.backends);
         let steps = difference::difference(&self.plan.without_isolated(), &plan.without_isolated());
         let changes = steps.iter().flat_map(|step| describe(step, &self.plan, &plan));
-        let changes = changes.chain(self.plugged_anew(&plan)).chain(self.spread_anew(&plan)).collect();
+        let changes = changes.chain(self.plugged_anew(&plan)).chain(self.of_groups(&plan)).collect();
         let taps = taps(&plan, &self.kernel_ports, &mut supplies).context("nothing was changed")?;
         let transaction = Transaction::prepare(self, &plan, &steps, supplies)?;
         let closed = self.close_kernel_ports(&plan);

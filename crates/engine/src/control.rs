@@ -19,5 +19,6 @@ mod sorting;
 pub(crate) use learned::Learned;
 pub use learned::Learning;
 pub use shadow::ShadowCounters;
-pub(crate) use shadow::{OpenShadow, Shadow};
+pub(crate) use shadow::{OpenShadow, Shadow, ShadowEntry, ShadowSource};
+pub(crate) use sorting::PuntGate;
 pub use sorting::SortedCounters;

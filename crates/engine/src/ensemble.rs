@@ -12,28 +12,39 @@
 //! ```
 //!
 //! Behind a balancer (`kind = "multistage"`) members have buckets of its table in the place of queues, and a thread of the group reads the
-//! link. What is decided is decided by [`group`]; this is what carries it out. It knows nothing of a member's engine, and changes nothing in
-//! it: members forward probes by a route, and ask for neighbours by ARP.
+//! link; or, with `balancer = "vm"`, a virtual machine does ([`front`]), which is judged like members are ([`machines`]). What is decided is
+//! decided by [`group`]; this is what carries it out. It knows nothing of a member's engine, and changes nothing in it: members forward
+//! probes by a route, and ask for neighbours by ARP, or where they have one table of them by their desks (`neighbours`).
 
 mod balancers;
+mod behind;
 mod counters;
+mod ensembles;
+mod front;
 mod hosts;
 mod link;
+mod machine_seat;
+mod machines;
+mod neighbours;
 mod news;
+mod path;
 mod round;
 mod seat;
+mod shape;
 mod timer;
+mod voice;
 mod way;
 
 use std::collections::BTreeMap;
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
+use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
-use attach::{Attachment, HandedOver, NicRequirements};
-use config::{Group, GroupKind, Interconnect, Nic, Plan, Router};
+use anyhow::{Context, Result};
+use attach::{Attachment, NicRequirements};
+use config::{Group, Nic, Plan};
 use frame::arp;
 use group::Probes;
 use port::{Frame, Sink};
@@ -42,14 +53,23 @@ use switch::Switch;
 
 use crate::counts::{CounterRegistration, CounterRegistry};
 use crate::supplies::HostServices;
+use crate::tables::Tables;
 use balancers::Balancers;
-pub use counters::{EnsembleCounters, GroupNicCounters};
+pub use counters::{EnsembleCounters, GroupNicCounters, SeatCounters};
+pub(crate) use ensembles::Ensembles;
 use hosts::{Heard, Spoken};
-use link::Link;
+use link::{Held, Link};
+use machine_seat::MachineSeat;
+use machines::Machines;
+use neighbours::Asked;
 pub(crate) use news::News;
 use round::Board;
+#[cfg(test)]
+use seat::Aside;
 use seat::{Member, Seat};
+use shape::{has_serving, may_become, shape};
 use timer::Timer;
+use voice::Voice;
 use way::Way;
 
 /// Octets of a frame up to the end of its ARP packet.
@@ -60,7 +80,7 @@ pub(crate) struct Ensemble {
     core: Arc<Core>,
     /// As the plan had it when it began.
     group: Group,
-    _timer: Timer,
+    timer: Timer,
     _counting: CounterRegistration,
 }
 
@@ -70,10 +90,19 @@ struct Core {
     links: Vec<Link>,
     probes: Probes,
     began: Instant,
+    /// Numbers of those that are to be parked.
+    parked: Mutex<Range<u32>>,
     /// Those that there are, by number.
     members: Mutex<BTreeMap<u16, Weak<Member>>>,
+    /// Behind balancers that are virtual machines all members are there that the plan has, served here or not.
+    enrolled: Mutex<Vec<Arc<Member>>>,
     board: Mutex<Board>,
     balancers: Balancers,
+    /// Balancers that are virtual machines; none: they are not.
+    machines: Option<Machines>,
+    /// Its neighbour table, where its members have one in common, and their desks.
+    tables: Tables,
+    asked: Mutex<Asked>,
     counters: EnsembleCounters,
 }
 
@@ -89,6 +118,11 @@ impl Core {
         members.iter().filter_map(|(number, member)| Some((*number, member.upgrade()?))).collect()
     }
 
+    /// The control plane at each link, if there is one.
+    fn voices(&self) -> impl Iterator<Item = &Voice> {
+        self.links.iter().filter_map(|link| link.voice.as_ref())
+    }
+
     /// What has passed since it began.
     fn now(&self) -> Duration {
         self.began.elapsed()
@@ -98,13 +132,15 @@ impl Core {
     /// by `out`.
     fn hears_network(&self, nic: usize, frame: &Frame<'_>, out: &dyn Sink) -> bool {
         let (Some(link), Some(packet)) = (self.links.get(nic), packet_of(frame)) else { return false };
-        let heard = link.hosts().hear_network(&packet, self.now());
+        let now = self.now();
+        let heard = link.hosts().hear_network(&packet, now);
         if heard.goes_on {
             return false;
         }
+        self.note_neighbour(nic, &packet, now);
         link.counters.arp_heard.add_shared(1);
-        if let Some(answer) = heard.answer {
-            link.counters.arp_answered.add_shared(deliver(out, answer));
+        if let Some(mut answer) = heard.answer {
+            link.counters.arp_answered.add_shared(deliver(out, &mut answer));
         }
         self.tell(nic, &heard);
         true
@@ -117,7 +153,11 @@ impl Core {
         self.tell(nic, &heard);
         let counter = if heard.goes_on { &link.counters.arp_asked } else { &link.counters.arp_kept };
         counter.add_shared(1);
-        !heard.goes_on
+        let is_apart = self.machines.is_some();
+        if heard.goes_on && is_apart {
+            self.ask(nic, &packet);
+        }
+        !heard.goes_on || is_apart
     }
 
     /// Tells members what a neighbour says, where there is something to tell.
@@ -130,9 +170,18 @@ impl Core {
         }
     }
 
-    /// Puts a frame into a NIC of a member, if that is served.
-    fn put_into(&self, member: &Member, nic: usize, octets: Spoken) {
-        if let (Some(link), Some(taken)) = (self.links.get(nic), member.deliver(nic, octets)) {
+    /// Puts a frame into a NIC of a member, if that is served; where it has an address of its own, for that.
+    fn put_into(&self, member: &Member, nic: usize, mut octets: Spoken) {
+        let front = self.front(nic);
+        if front.is_some() {
+            behind::address(&mut octets, member.station(nic));
+        }
+        let taken = member.deliver(nic, &mut octets);
+        self.count_told(nic, taken.or_else(|| front?.send_inside(&mut octets)));
+    }
+
+    fn count_told(&self, nic: usize, taken: Option<u64>) {
+        if let (Some(link), Some(taken)) = (self.links.get(nic), taken) {
             let counter = if taken > 0 { &link.counters.told } else { &link.counters.drop_told };
             counter.add_shared(1);
         }
@@ -140,9 +189,50 @@ impl Core {
 
     /// Follows those settings of its group that may change while it runs.
     fn follow(&self, group: &Group) {
-        self.balancers.set_idle(group.pattern.spin.into());
+        self.balancers.follow(group);
+        self.machines.iter().for_each(|machines| machines.follow(group));
+        self.enrol(group);
         self.spread_by(group.spread);
+        *self.parked.lock().unwrap_or_else(PoisonError::into_inner) = group.parked_members();
         self.pull(group, |_| true);
+        self.set_neighbours(group);
+    }
+
+    /// Adds a member that is not there.
+    fn add_member(&self, group: &Group, (name, number): (&str, u16)) -> Option<Arc<Member>> {
+        let member = if self.machines.is_some() {
+            let member = Arc::new(group_member(group, number.into())?);
+            self.enrolled().push(member.clone());
+            member
+        } else {
+            let stations = self.links.iter().map(|link| link.mac).collect();
+            Arc::new(Member::new(name, number, stations))
+        };
+        self.members().insert(number, Arc::downgrade(&member));
+        Some(member)
+    }
+
+    fn enrolled(&self) -> MutexGuard<'_, Vec<Arc<Member>>> {
+        self.enrolled.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has those members be there that a group has, and balancers know their addresses, where these are virtual machines.
+    fn enrol(&self, group: &Group) {
+        if self.machines.is_none() {
+            return;
+        }
+        let mut enrolled = self.enrolled();
+        let known = |number: u32| enrolled.iter().find(|own| u32::from(own.number) == number).cloned();
+        let member = |number: u32| known(number).or_else(|| Some(Arc::new(group_member(group, number)?)));
+        let now: Vec<Arc<Member>> =
+            (0..group.members).chain(group.remote_members()).filter_map(member).collect();
+        for (nic, link) in self.links.iter().enumerate() {
+            if let Way::Machines(front) = &link.way {
+                front.know(now.iter().map(|member| (member.number, member.station(nic))).collect());
+            }
+        }
+        *self.members() = now.iter().map(|member| (member.number, Arc::downgrade(member))).collect();
+        *enrolled = now;
     }
 
     /// Pulls cables out and plugs them in as its group has them, as far as they are meant.
@@ -160,8 +250,14 @@ fn packet_of(frame: &Frame<'_>) -> Option<arp::Packet> {
 }
 
 /// Sends one frame; how many were taken.
-fn deliver(sink: &dyn Sink, mut octets: Spoken) -> u64 {
-    sink.deliver(&[Frame::new(Bytes::from_slice(&mut octets))]) as u64
+fn deliver(sink: &dyn Sink, octets: &mut [u8]) -> u64 {
+    sink.deliver(&[Frame::new(Bytes::from_slice(octets))]) as u64
+}
+
+/// A member of a group with the addresses that it has behind balancers.
+fn group_member(group: &Group, number: u32) -> Option<Member> {
+    let stations = group.stations(number).map(|station| frame::Mac(station.0)).collect();
+    Some(Member::new(&group.member(number), u16::try_from(number).ok()?, stations))
 }
 
 impl Ensemble {
@@ -169,11 +265,23 @@ impl Ensemble {
     /// there `before` it is plugged into nothing else.
     fn start(
         group: &Group,
-        (switches, supplies, before): (&[Arc<Switch>], &mut HostServices, Option<&Self>),
+        found: (&[Arc<Switch>], &mut HostServices, Option<&Self>),
         counts: &CounterRegistry,
     ) -> Result<Arc<Self>> {
+        let confinement = found.1.confinement;
+        let core = Self::core(group, found)?;
+        let timer = Timer::start(&core, confinement)?;
+        let registration = counts.add(counters::Counter { core: core.clone(), meter: timer.meter() });
+        Ok(Arc::new(Self { core, group: group.clone(), timer, _counting: registration }))
+    }
+
+    /// What there is of a group before anybody looks after it.
+    fn core(
+        group: &Group,
+        (switches, supplies, before): (&[Arc<Switch>], &mut HostServices, Option<&Self>),
+    ) -> Result<Arc<Core>> {
         let find = |nic: &Nic| {
-            let held = before.and_then(|before| before.held(&nic.name, &group.wanted(nic)));
+            let held = before.map(|before| before.held(&nic.name, &group.wanted(nic))).unwrap_or_default();
             Link::new((group, nic), held, switches, supplies)
                 .with_context(|| format!("group {}, NIC {}", group.name, nic.name))
         };
@@ -184,13 +292,19 @@ impl Ensemble {
             links,
             probes: Probes::new(secret()),
             began: Instant::now(),
+            parked: Mutex::new(group.parked_members()),
             members: Mutex::default(),
+            enrolled: Mutex::default(),
             balancers: Balancers::new(group, supplies.confinement),
+            machines: Machines::new(group),
+            tables: supplies.tables.clone(),
+            asked: Mutex::default(),
             counters: EnsembleCounters::default(),
         });
-        let timer = Timer::start(&core, supplies.confinement)?;
-        let registration = counts.add(counters::Counter { core: core.clone(), meter: timer.meter() });
-        Ok(Arc::new(Self { core, group: group.clone(), _timer: timer, _counting: registration }))
+        core.enrol(group);
+        core.set_neighbours(group);
+        core.doubt_neighbours(|_| true);
+        Ok(core)
     }
 
     /// Whether it can be this group: members come and go, the settings that [`Core::follow`] knows change, and all else stays for its
@@ -204,68 +318,48 @@ impl Ensemble {
         plan.group(&self.group.name).filter(|group| self.is_of(group))
     }
 
-    /// What one of its NICs is plugged into, if that can go on for a NIC that wants this.
-    fn held(&self, nic: &str, wanted: &NicRequirements) -> Option<Arc<dyn Attachment>> {
-        self.core.links.iter().find(|link| link.nic == nic)?.way.held(wanted)
+    /// What one of its NICs is plugged into, if that can go on for a NIC that wants this, and its shadow.
+    fn held(&self, nic: &str, wanted: &NicRequirements) -> Held {
+        let known = self.core.links.iter().find(|link| link.nic == nic);
+        let held =
+            |link: &Link| Held { at: link.way.held(wanted), shadow: link.voice.as_ref().map(Voice::shadow) };
+        known.map(held).unwrap_or_default()
     }
 
-    /// What a NIC of a member is plugged into.
-    fn seat(self: &Arc<Self>, (name, number): (&str, u16), nic: usize) -> Option<Arc<dyn Attachment>> {
+    /// What a NIC of a member is plugged into; `at`: it has that for itself.
+    fn seat(
+        self: &Arc<Self>,
+        (name, number): (&str, u16),
+        nic: usize,
+        at: Option<Arc<dyn Attachment>>,
+    ) -> Option<Arc<dyn Attachment>> {
         self.core.links.get(nic)?;
-        let mut members = self.core.members();
-        let known = members.get(&number).and_then(Weak::upgrade);
-        let member = known.unwrap_or_else(|| {
-            let member = Arc::new(Member::new(name, number, self.core.links.len()));
-            members.insert(number, Arc::downgrade(&member));
-            member
-        });
-        drop(members);
-        Some(Arc::new(Seat { ensemble: self.clone(), member, nic }))
+        let known = self.core.members().get(&number).and_then(Weak::upgrade);
+        let member = match known {
+            Some(known) => known,
+            None => self.core.add_member(&self.group, (name, number))?,
+        };
+        Some(Arc::new(Seat { ensemble: self.clone(), member, nic, at }))
+    }
+
+    /// What a NIC of a balancer is plugged into that is a virtual machine; `at`: the interconnection, and the NIC's address there.
+    fn machine_seat(
+        self: &Arc<Self>,
+        (name, number): (&str, u16),
+        nic: usize,
+        inside: Option<(Arc<dyn Attachment>, frame::Mac)>,
+    ) -> Option<Arc<dyn Attachment>> {
+        let machine = self.core.machines.as_ref()?.find((name, number), 2 * self.core.links.len());
+        Some(Arc::new(MachineSeat { ensemble: self.clone(), machine, nic, inside }))
     }
 }
 
 impl Drop for Ensemble {
     fn drop(&mut self) {
         self.core.balancers.stop();
+        // What stands before balancers that are virtual machines hears for all members, and so keeps them.
+        self.core.fronts().for_each(|(_, front)| front.close());
     }
-}
-
-/// Whether members are plugged into what is ours: back ends at a bridge are plugged into that, each for itself.
-fn is_ours(group: &Group) -> bool {
-    match &group.kind {
-        GroupKind::Parallel => true,
-        GroupKind::Multistage(stages) => stages.interconnect == Interconnect::Switch,
-    }
-}
-
-/// Whether a plan has a router, and has it run.
-fn has_running(plan: &Plan, name: &str) -> bool {
-    plan.routers.iter().any(|router| router.name == name && !router.is_stopped())
-}
-
-/// What of a group stays as long as its members run.
-fn shape(group: &Group) -> (&str, &GroupKind, Vec<Nic>) {
-    let nics = group.pattern.nics.iter().map(|nic| Nic { link: None, ..nic.clone() });
-    (&group.name, &group.kind, nics.collect())
-}
-
-/// Refuses what a group cannot become while its members run.
-fn may_become((before, after): (&Group, &Group), plan: &Plan) -> Result<()> {
-    let ((name, kind, nics), (_, other_kind, other_nics)) = (shape(before), shape(after));
-    ensure!(
-        kind == other_kind,
-        "group {name}: its kind and its balancers stay as long as it runs: start the run anew"
-    );
-    ensure!(
-        nics == other_nics || plan.members(name).all(Router::is_isolated),
-        "group {name}: its NICs stay as long as it runs, as its members are no virtual machines: start the run anew"
-    );
-    let has_ports = *kind == GroupKind::Parallel && nics.iter().any(|nic| nic.attach.kind() == "switch");
-    ensure!(
-        before.spread == after.spread || !has_ports,
-        "group {name}: its spread stays as long as it runs, as ports of switches are made with it: start the run anew"
-    );
-    Ok(())
 }
 
 /// A number that nobody can guess: who could would answer for a member.
@@ -273,176 +367,7 @@ fn secret() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 
-/// The groups of an instance. Its clones are of the same instance.
-#[derive(Clone, Default)]
-pub(crate) struct Ensembles(Arc<Mutex<Inner>>);
-
-#[derive(Default)]
-struct Inner {
-    counts: CounterRegistry,
-    /// As the plan has them that was told last.
-    groups: Vec<Group>,
-    /// While a group is changed there are two of its name: the one that goes comes first.
-    running: Vec<Weak<Ensemble>>,
-}
-
-impl Ensembles {
-    /// None yet; what counts in them is noted there.
-    pub(crate) fn new(counts: CounterRegistry) -> Self {
-        Self(Arc::new(Mutex::new(Inner { counts, ..Inner::default() })))
-    }
-
-    fn inner(&self) -> MutexGuard<'_, Inner> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// These are the groups of whose members what they are plugged into is about to be found.
-    pub(crate) fn learn(&self, plan: &Plan) {
-        self.inner().groups.clone_from(&plan.groups);
-    }
-
-    fn running(&self) -> Vec<Arc<Ensemble>> {
-        self.inner().running.iter().filter_map(Weak::upgrade).collect()
-    }
-
-    /// Refuses a plan in which a group becomes what its members cannot become one after the other.
-    ///
-    /// # Errors
-    /// One line that names the group, and what to do.
-    pub(crate) fn check(&self, plan: &Plan) -> Result<()> {
-        for ensemble in self.running() {
-            if let Some(group) = plan.group(&ensemble.group.name) {
-                may_become((&ensemble.group, group), plan)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Has groups follow the settings of a plan that may change while they run; its members that were to leave stay.
-    pub(crate) fn follow(&self, plan: &Plan) {
-        for ensemble in self.running() {
-            if let Some(group) = ensemble.wanted(plan) {
-                ensemble.core.follow(group);
-                ensemble.core.stay(|name| has_running(plan, name));
-            }
-        }
-    }
-
-    /// The group as it is wanted: the one that runs, or else a new one, for which what an earlier one of its name is plugged into
-    /// goes on.
-    fn find(
-        &self,
-        group: &Group,
-        (switches, supplies): (&[Arc<Switch>], &mut HostServices),
-    ) -> Result<Arc<Ensemble>> {
-        let running = self.running();
-        if let Some(known) = running.iter().find(|known| known.is_of(group)) {
-            return Ok(known.clone());
-        }
-        let before = running.iter().find(|known| known.group.name == group.name);
-        let counts = self.inner().counts.clone();
-        let ensemble = Ensemble::start(group, (switches, supplies, before.map(Arc::as_ref)), &counts)?;
-        let mut inner = self.inner();
-        inner.running.retain(|known| known.strong_count() > 0);
-        inner.running.push(Arc::downgrade(&ensemble));
-        Ok(ensemble)
-    }
-
-    /// What a NIC of a router is plugged into that shares it with other members of a group; none: it has it for itself.
-    ///
-    /// # Errors
-    /// One line: what the group is plugged into cannot be had.
-    pub(crate) fn seat(
-        &self,
-        (router, nic): (&Router, &Nic),
-        switches: &[Arc<Switch>],
-        supplies: &mut HostServices,
-    ) -> Result<Option<Arc<dyn Attachment>>> {
-        let Some((name, number)) = router.membership() else { return Ok(None) };
-        let group = self.inner().groups.iter().find(|group| group.name == name).cloned();
-        let Some(group) = group.filter(is_ours) else { return Ok(None) };
-        let place = group.pattern.nics.iter().position(|known| known.name == nic.name);
-        let place = place.context("a NIC that its group does not have")?;
-        let ensemble = self.find(&group, (switches, supplies))?;
-        let number = u16::try_from(number).context("a member with too high a number")?;
-        ensemble.seat((&router.name, number), place).context("a NIC that its group does not have").map(Some)
-    }
-
-    /// Has members leave that a plan does not have any more, or stops: what they own goes to others; whether there are such members.
-    /// Nobody is blamed for the cables that the plan pulls out.
-    pub(crate) fn leave(&self, plan: &Plan) -> bool {
-        let mut any = false;
-        for ensemble in self.running() {
-            if let Some(group) = ensemble.wanted(plan) {
-                ensemble.core.pull(group, Nic::is_pulled);
-            }
-            any |= ensemble.core.leave(|name| !has_running(plan, name));
-        }
-        any
-    }
-
-    /// This says whether the process of a router is there, if the router is a member of a group.
-    pub(crate) fn watch(&self, router: &str, is_there: impl Fn() -> bool + Send + Sync + 'static) {
-        for ensemble in self.running() {
-            if let Some(member) = ensemble.core.live().into_values().find(|member| member.name == router) {
-                return member.watch(Box::new(is_there));
-            }
-        }
-    }
-
-    /// Has one member leave, or stay.
-    pub(crate) fn drain(&self, router: &str, is_on: bool) {
-        for ensemble in self.running() {
-            if is_on {
-                ensemble.core.leave(|name| name == router);
-            } else {
-                ensemble.core.stay(|name| name == router);
-            }
-        }
-    }
-
-    /// What has happened to members since this was asked last, by router.
-    pub(crate) fn news(&self) -> Vec<(String, News)> {
-        self.running().iter().flat_map(|ensemble| ensemble.core.take_news()).collect()
-    }
-
-    /// What happened to the links of groups, by the name of the first member that there is.
-    pub(crate) fn link_news(&self) -> Vec<(String, attach::News)> {
-        let of = |ensemble: Arc<Ensemble>| {
-            let first = ensemble.core.live().into_values().next().map(|member| member.name.clone());
-            let news = ensemble.core.links.iter().filter_map(|link| link.way.news()).collect::<Vec<_>>();
-            first
-                .into_iter()
-                .flat_map(move |name| news.clone().into_iter().map(move |news| (name.clone(), news)))
-        };
-        self.running().into_iter().flat_map(of).collect()
-    }
-
-    /// Another host may be at the other end of the cable of a NIC of a group (`core.wan`): the neighbours there are forgotten. The NICs of its
-    /// members that are plugged into it.
-    pub(crate) fn cable_changed(&self, label: &str) -> Vec<String> {
-        let mut labels = Vec::new();
-        for ensemble in self.running() {
-            for link in ensemble.core.links.iter().filter(|link| link.way.label() == label) {
-                link.hosts().forget();
-                labels.extend(
-                    ensemble.core.live().values().map(|member| format!("{}.{}", member.name, link.nic)),
-                );
-            }
-        }
-        labels
-    }
-
-    /// What puts something opened anew in the place of what a NIC of a group (`core.wan`) is plugged into; none: no group has such a NIC.
-    pub(crate) fn replacing(
-        &self,
-        label: &str,
-    ) -> Option<impl FnOnce(HandedOver) -> Result<()> + Send + use<>> {
-        let links = self.running();
-        let mut links = links.iter().flat_map(|ensemble| &ensemble.core.links);
-        links.find(|link| link.way.label() == label).map(|link| link.way.replacing())
-    }
-}
-
+#[cfg(test)]
+mod machine_tests;
 #[cfg(test)]
 mod tests;

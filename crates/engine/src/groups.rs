@@ -213,6 +213,12 @@ fn guest_groups(
         for (nic, counters) in plan.nics.iter().zip(&vcpu.nics) {
             visit(&format!("vcpu{number}.{}", nic.name), counters);
         }
+        if plan.role == config::Role::Balancer {
+            visit(&format!("vcpu{number}.balancer"), &vcpu.balancer);
+        }
+        for (own, counters) in plan.forwarding.interfaces.iter().zip(&vcpu.vlans) {
+            visit(&format!("vcpu{number}.{}.vlan", own.name), counters);
+        }
     }
 }
 

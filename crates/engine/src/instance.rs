@@ -32,6 +32,7 @@ use crate::ensemble::Ensembles;
 use crate::io_thread::IoThread;
 use crate::isolated_paths::IsolatedRouterPaths;
 use crate::kernel_port::{KernelPort, taps};
+use crate::look_after::look_at_next_hops;
 use crate::supplies::HostServices;
 use crate::task::keep_reserve;
 use crate::tracing::TapBoard;
@@ -77,6 +78,7 @@ impl Instance {
             confinement: supplies.confinement,
             board: TapBoard::default(),
             learning: supplies.learning.clone(),
+            tables: supplies.tables.clone(),
             ensembles: Ensembles::new(counts.clone()),
             counts,
             rules: Rules::default(),
@@ -86,6 +88,7 @@ impl Instance {
             plugged: Vec::new(),
         };
         context.backends.add_images(std::mem::take(&mut supplies.images));
+        context.tables.adopt(std::mem::take(&mut supplies.groups))?;
         let plan = settled(plan, None, &mut context.backends);
         let taps = taps(&plan, &[], &mut supplies)?;
         let switches: Vec<_> = plan.switches.iter().map(make_switch).collect();
@@ -167,16 +170,24 @@ impl Instance {
         self.slots.iter().map(Slot::status).collect()
     }
 
-    /// What is here of routers in processes of their own, in the order of the file.
+    /// What is here of routers in processes of their own, in the order of the file; and of kernel routers that are members of groups.
     pub fn relayed(&self) -> impl Iterator<Item = Relayed> {
-        self.isolated_paths.iter().map(|paths| {
+        let behind = self.context.ensembles.behind().into_iter();
+        let behind = behind.map(|(name, state)| Relayed { name, threads: Vec::new(), member: Some(state) });
+        let isolated = self.isolated_paths.iter().map(|paths| {
             let threads = paths.threads().iter().map(IoThread::thread);
             Relayed {
                 name: paths.plan.name.clone(),
                 threads: threads.map(|t| (t.name().to_owned(), t.tid())).collect(),
                 member: paths.outlets().first().and_then(|outlet| outlet.member_state()),
             }
-        })
+        });
+        isolated.chain(behind)
+    }
+
+    /// Names and kernel thread IDs of those threads that serve all members of a group: `core/group`, `core/lb0`.
+    pub fn threads_of_groups(&self) -> Vec<(String, i32)> {
+        self.context.ensembles.threads()
     }
 
     /// Declares which threads, by name (`edge/vcpu0`), share their CPUs; these adapt their idle behaviour,
@@ -277,14 +288,14 @@ impl Instance {
         let name = format!("{label}-link");
         self.run_in_background((name, &format!("NIC {label}: its new link")), replace)??;
         let is_its = |router: &config::Router| {
-            router
-                .membership()
-                .is_some_and(|(group, _)| label.split_once('.').is_some_and(|(own, _)| own == group))
+            let group = router.group();
+            group.is_some_and(|group| label.split_once('.').is_some_and(|(own, _)| own == group))
         };
         for slot in self.slots.iter().filter(|slot| is_its(&slot.plan)) {
             slot.run.iter().for_each(|run| run.router.spin(slot.plan.spin));
         }
         self.isolated_paths.iter().filter(|paths| is_its(&paths.plan)).for_each(IsolatedRouterPaths::idle);
+        self.context.ensembles.rouse();
         Ok(())
     }
 
@@ -324,16 +335,34 @@ impl Instance {
         }
     }
 
-    /// Teaches a router what its control plane has found, whether it runs or not. Returns how many networks are not in its
-    /// route table as they should be, because that is full, and the epoch of the table; 0: it does not run.
-    pub fn learn(&self, router: &str, lesson: &Lesson) -> (usize, u32) {
-        let late = self.context.learning.of(router).take(lesson);
-        (late, self.router(router).map_or(0, |running| running.router.table().routes().epoch()))
+    /// Teaches a router, or the members of a group, what their control plane has found, whether they run or not. Returns how many
+    /// networks are not in their route tables as they should be, because these are full, and the newest epoch of a table; 0: none
+    /// of them runs here.
+    pub fn learn(&mut self, speaker: &str, lesson: &Lesson) -> (usize, u32) {
+        let late = self.context.learning.of(speaker).take(lesson);
+        if lesson.down.is_some() {
+            for slot in self.slots.iter_mut().filter(|slot| slot.plan.speaker() == speaker) {
+                look_at_next_hops(slot, &mut self.context);
+            }
+        }
+        let learners = self.plan.learners(speaker).filter_map(|router| self.router(&router.name));
+        (late, learners.map(|running| running.router.table().epoch()).max().unwrap_or(0))
+    }
+
+    /// Numbers of the members that own the queues (behind a balancer: buckets) of a NIC of a group, in their order; empty: there is
+    /// no such NIC.
+    pub fn owners(&self, group: &str, nic: usize) -> Vec<Option<u16>> {
+        self.context.ensembles.owners(group, nic)
     }
 
     /// Gives a member of a group no new frames from now on, or watches it again as one that starts.
     pub fn drain(&self, router: &str, is_on: bool) {
         self.context.ensembles.drain(router, is_on);
+    }
+
+    /// Gives a member of a group no frames while it does not know the routes of its control plane.
+    pub fn set_learning(&self, router: &str, is_on: bool) {
+        self.context.ensembles.set_learning(router, is_on);
     }
 
     /// Updates the clock with the current machines and switches, and the counters with the current switches.

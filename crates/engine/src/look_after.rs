@@ -143,9 +143,10 @@ fn look_at_shortages(slot: &mut Slot, now: Instant, context: &mut RunContext) {
 }
 
 /// Has the router's table avoid next hops of groups that are not reached.
-fn look_at_next_hops(slot: &mut Slot, context: &mut RunContext) {
+pub(crate) fn look_at_next_hops(slot: &mut Slot, context: &mut RunContext) {
     let Some(Run { router: running, next_hops, .. }) = &mut slot.run else { return };
-    for line in next_hops.look(&slot.plan, &running.router) {
+    let silent = context.learning.silent(slot.plan.speaker());
+    for line in next_hops.look(&slot.plan, &running.router, &silent) {
         context.record_event(&slot.plan.name, Kind::Notice, line);
     }
 }
@@ -191,7 +192,7 @@ fn sample(running: &RunningRouter) -> Sample {
     });
     // Read the epoch last: a vCPU must not be charged for an epoch that was published after its own word was
     // read.
-    Sample { fault: running.fault(), vcpus, nics: nics.collect(), epoch: guest.table().routes().epoch() }
+    Sample { fault: running.fault(), vcpus, nics: nics.collect(), epoch: guest.table().epoch() }
 }
 
 /// Reclaims removed routes that no vCPU can read any more. A router that does not run reads nothing.

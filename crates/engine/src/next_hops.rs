@@ -1,7 +1,7 @@
 //! Next hops of groups that a router does not reach: its table is told, so that their flows take others.
 //!
-//! A firmware reports a next hop whose neighbour does not answer; that a cable was pulled is known here. Either is one word of
-//! the table, however many routes there are.
+//! A firmware reports a next hop whose neighbour does not answer, a control plane one that BFD does not hear; that a cable was
+//! pulled is known here. Each is one word of the table, however many routes there are.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -21,28 +21,34 @@ type Gateway = (usize, IpAddr);
 pub(crate) struct NextHops(BTreeSet<Gateway>);
 
 impl NextHops {
-    /// Marks in the table of a router which next hops of groups are down; returns the lines that are to be reported.
-    pub(crate) fn look(&mut self, plan: &Router, guest: &Guest) -> Vec<String> {
-        if plan.forwarding.spread.is_empty() {
+    /// Marks in the table of a router which next hops of groups are down, among them those of which its control plane says that
+    /// they do not answer; returns the lines that are to be reported.
+    pub(crate) fn look(&mut self, plan: &Router, guest: &Guest, silent: &BTreeSet<Gateway>) -> Vec<String> {
+        if plan.forwarding.spread.is_empty() && plan.control.is_none() {
             return Vec::new();
         }
         let failed: Vec<NumberedHop> = guest.machine().shared().failed.read().collect();
+        let is_unheard =
+            |gateway: &Gateway| silent.contains(gateway) || !guest.is_plugged(nic_of(plan, gateway.0));
         let down = RefCell::new(BTreeSet::new());
         guest.table().set_down(|table, six, number, hop| {
             let Some(gateway) = gateway(hop) else { return false };
             let has_failed = failed.contains(&(table as u8, six, number));
-            let is_down = has_failed || !guest.is_plugged(nic_of(plan, gateway.0));
+            let is_down = has_failed || is_unheard(&gateway);
             if is_down {
                 down.borrow_mut().insert(gateway);
             }
             is_down
         });
-        let before = std::mem::replace(&mut self.0, down.into_inner());
+        let mut down = down.into_inner();
+        // A control plane takes such a next hop out of its groups, which does not mean that it is reached again.
+        down.extend(self.0.iter().copied().filter(is_unheard));
+        let before = std::mem::replace(&mut self.0, down);
         told(plan, &before, &self.0)
     }
 }
 
-/// Returns the gateway of a next hop; groups of files have no others.
+/// Returns the gateway of a next hop; groups have no others.
 pub(crate) fn gateway(hop: NextHop) -> Option<Gateway> {
     match hop {
         NextHop::Gateway { nic, gateway } => Some((nic.into(), IpAddr::V4(gateway.into()))),

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use anyhow::{Context, Result};
 use config::forwarding::{Destination, RefusedRoute, Route6, RouteType, SpreadRoute};
 use config::six::Six;
-use config::{Route, Router};
+use config::{Address, Route, Router};
 use fib::{NextHop, Refusal, Rib, Way, six};
 use vmm::{Room6, RouteTable};
 
@@ -82,7 +82,7 @@ fn fill_six(rib: &mut six::Rib<'_>, plan: &Router, table: usize) -> Result<()> {
 }
 
 /// Next hops of a route.
-enum Hops {
+pub(crate) enum Hops {
     One(NextHop),
     Several(Vec<Way>),
 }
@@ -128,28 +128,38 @@ fn next_hop6(route: &Route6) -> NextHop {
 
 /// Adds the IPv4 routes of a VRF.
 fn fill(rib: &mut Rib<'_>, plan: &Router, table: usize) -> Result<()> {
-    let vlans = plan.forwarding.interfaces.iter().map(|own| &own.addresses);
-    let all = (0u8..).zip(plan.nics.iter().map(|nic| &nic.addresses).chain(vlans));
-    for (number, addresses) in all.filter(|(number, _)| plan.table_of((*number).into()) == table) {
-        for address in addresses {
-            let network = address.network().network.to_bits();
-            if address.len < 32 {
-                rib.add(network, address.len, NextHop::Connected { nic: number })?;
-            }
-            rib.add(address.ip.to_bits(), 32, NextHop::Local)?;
-        }
-    }
-    for route in plan.routes.iter().filter(|route| plan.table_of(route.nic) == table) {
-        rib.add(route.to.network.to_bits(), route.to.len, next_hop(route))?;
-    }
-    for (to, hops) in beside(plan, table) {
-        let Destination::V4(to) = to else { continue };
+    for (network, len, hops) in entries(plan, table) {
         match hops {
-            Hops::One(hop) => rib.add(to.network.to_bits(), to.len, hop)?,
-            Hops::Several(ways) => rib.add_ways(to.network.to_bits(), to.len, &ways)?,
+            Hops::One(hop) => rib.add(network, len, hop)?,
+            Hops::Several(ways) => rib.add_ways(network, len, &ways)?,
         }
     }
     Ok(())
+}
+
+/// Returns the IPv4 routes of a VRF, as network, prefix length and next hops: connected networks, own addresses, static routes. Of
+/// two for one prefix the later one counts.
+pub(crate) fn entries(plan: &Router, table: usize) -> impl Iterator<Item = (u32, u8, Hops)> {
+    let vlans = plan.forwarding.interfaces.iter().map(|own| &own.addresses);
+    let all = (0u8..).zip(plan.nics.iter().map(|nic| &nic.addresses).chain(vlans));
+    let here = all.filter(move |(number, _)| plan.table_of((*number).into()) == table);
+    let own =
+        here.flat_map(|(nic, addresses)| addresses.iter().flat_map(move |address| of_address(nic, address)));
+    let four = plan.routes.iter().filter(move |route| plan.table_of(route.nic) == table);
+    let four = four.map(|route| (route.to.network.to_bits(), route.to.len, Hops::One(next_hop(route))));
+    let beside = beside(plan, table).filter_map(|(to, hops)| match to {
+        Destination::V4(to) => Some((to.network.to_bits(), to.len, hops)),
+        Destination::V6(_) => None,
+    });
+    own.chain(four).chain(beside)
+}
+
+/// Returns the routes that an own address of an interface brings about.
+fn of_address(nic: u8, address: &Address) -> impl Iterator<Item = (u32, u8, Hops)> + use<> {
+    let network = address.network().network.to_bits();
+    let connected = (network, address.len, Hops::One(NextHop::Connected { nic }));
+    let local = (address.ip.to_bits(), 32, Hops::One(NextHop::Local));
+    (address.len < 32).then_some(connected).into_iter().chain([local])
 }
 
 fn next_hop(route: &Route) -> NextHop {

@@ -13,9 +13,22 @@ use crate::control::Learning;
 use crate::counts::CounterRegistry;
 use crate::guest::Images;
 use crate::kernel_vhost::KernelThreads;
+use crate::tables::Tables;
 
 /// Attachments that replace those of the file, by `router.nic`.
 pub type Plugs = HashMap<String, Arc<dyn Attachment>>;
+
+/// Memory of groups, made by the supervisor. Where there is none for a member, it has tables of its own.
+#[derive(Debug, Default)]
+pub struct GroupSupplies {
+    /// The route table of each group, read-only.
+    pub routes: HashMap<String, OwnedFd>,
+    /// The neighbour table of each group: by a read-only descriptor, and for the process that hears the network also by one to
+    /// write it.
+    pub neighbours: HashMap<String, Vec<OwnedFd>>,
+    /// The desk of each member, by router.
+    pub desks: HashMap<String, OwnedFd>,
+}
 
 /// Resources that an instance need not open itself. Attachments outside the run and vhost-net devices it
 /// never opens; any other missing resource it opens when needed. A confined process cannot do that: it then
@@ -34,6 +47,10 @@ pub struct HostServices {
     pub shadows: HashMap<String, HandedOver>,
     /// What routers have learned from their control planes.
     pub learning: Learning,
+    /// Memory of groups.
+    pub groups: GroupSupplies,
+    /// The tables of groups, once they are mapped.
+    pub tables: Tables,
     /// Files of Linux guests (kernel, initramfs, console), by router.
     pub images: HashMap<String, Images>,
     /// KVM handle, for routers that are virtual machines.

@@ -23,8 +23,9 @@ use crate::Instance;
 pub(crate) use board::NicTaps;
 pub use board::{Place, Spot, TapBoard};
 use drop_counters::Drops;
-use follow::{LOOKS, TraceObserver, TraceState, TracedPacket};
+use follow::{LOOKS, Sight, TraceObserver, TraceState, TracedPacket};
 use gateway::Finder;
+use sighting::Head;
 
 /// Maximum number of packets of one trace.
 const MOST: u32 = 10_000;
@@ -41,7 +42,7 @@ const REST: Duration = Duration::from_secs(1);
 
 /// Formats the headers of a frame in short form, from its first octets and its length, as a trace reports them.
 pub fn headers(start: &[u8], len: u32) -> String {
-    sighting::Head::of(start, len).to_string()
+    Head::of(start, len).to_string()
 }
 
 /// Parameters of a trace.
@@ -115,12 +116,12 @@ impl Trace {
 
     /// Returns true if a place is at the traced NIC.
     fn is_here(&self, place: &Place) -> bool {
-        config::is_meant(&place.router, &self.order.router) && place.nic == self.order.nic
+        config::is_forwarding_for(&place.router, &self.order.router) && place.nic == self.order.nic
     }
 
     /// To be called about ten times a second, until it returns the end.
     pub fn look_after(&mut self, instance: &Instance) -> Round {
-        let find = |arrived: &sighting::Head, left: &Place| gateway::look_up(instance, arrived, left);
+        let find = |arrived: &Head, left: &Sight| gateway::look_up(instance, arrived, left);
         self.round_with(|| Arc::new(Drops::read(instance)), &find)
     }
 

@@ -27,14 +27,27 @@ pub(crate) struct NicPumps {
     name: String,
     rx: Vec<Pump>,
     tx: Vec<Pump>,
+    /// Into the NIC past what waits in front of it, if there is a control plane; the thread of the first of `rx` serves it.
+    urgent: Option<Pump>,
     /// From the control plane out of the NIC, if there is one; any thread may serve it.
     control: Option<Pump>,
 }
 
 impl NicPumps {
     fn all(self) -> impl Iterator<Item = Pump> {
-        self.rx.into_iter().chain(self.tx).chain(self.control)
+        self.rx.into_iter().chain(self.urgent).chain(self.tx).chain(self.control)
     }
+}
+
+/// The way of frames from an attachment's sources to the rings.
+#[derive(Clone, Copy)]
+struct RingWay {
+    /// Number of sources.
+    parts: usize,
+    /// True if there is one for each thread, and frames were spread over them by flow.
+    is_spread: bool,
+    /// True if frames have passed the rate limit already.
+    have_entered: bool,
 }
 
 /// One NIC that is about to be plugged in.
@@ -60,21 +73,27 @@ pub(crate) fn connect(
     queues.spread_by(wanted.hash);
     let entry = |entry, sink| plugging.entry(entry, sink);
     let site = ServiceContext { wanted: &wanted, threads: plugging.threads(), queues, entry: &entry };
-    let Ports { sources, is_spread, have_entered, sinks, outside } = outlet.ports(&site)?;
+    let Ports { sources, is_spread, have_entered, sinks, urgent, outside } = outlet.ports(&site)?;
     let to_switch = outside.is_switch();
-    let (sources, control, outside) = match &outlet.shadow {
-        None => (sources, None, outside),
+    let parts = sources.len();
+    let mut sources: Vec<_> = sources.into_iter().chain(urgent).collect();
+    let (control, outside) = match &outlet.shadow {
+        None => (None, outside),
         Some(shadow) => {
-            let shadow = shadow.open((plan, nic), queues)?;
+            let cable = queues.clone();
+            let shadow = shadow.open((plan, nic), Arc::new(move || cable.is_unplugged()))?;
             let seen = |sink| plugging.taps.at(Spot::Rx, sink);
-            let (sources, outside) = shadow.sort(sources, outside, seen);
-            let (control, outside) = plugging.control(shadow, &sinks, outside);
-            (sources, control, outside)
+            let (sorted, outside) = shadow.sort(sources, outside, seen);
+            sources = sorted;
+            plugging.control(shadow, &sinks, outside)
         }
     };
-    let rx = plugging.rx(sources, is_spread, have_entered);
+    let urgent = sources.split_off(parts).pop();
+    let way = RingWay { parts, is_spread: is_spread && parts == plugging.threads(), have_entered };
+    let urgent = urgent.map(|source| plugging.ring_pump(0, source, way));
+    let rx = plugging.rx(sources, way);
     let tx = plugging.tx(&sinks, to_switch);
-    Ok((NicPumps { name: nic.name.clone(), rx, tx, control }, outside))
+    Ok((NicPumps { name: nic.name.clone(), rx, tx, urgent, control }, outside))
 }
 
 impl Plugging<'_> {
@@ -92,28 +111,28 @@ impl Plugging<'_> {
         self.taps.at(spot, self.gate.before(sink))
     }
 
-    /// Returns the pumps into the NIC. If there is a source for each pair and the frames were spread over the
-    /// sources by flow, each source is bound to its pair; otherwise the pair of each frame is selected here.
-    /// Frames may have passed the rate limit already.
-    fn rx(&self, sources: Vec<Box<dyn Source>>, is_spread: bool, have_entered: bool) -> Vec<Pump> {
-        let parts = sources.len();
-        let is_spread = is_spread && parts == self.threads();
-        let pump = |(part, source)| {
-            let sink: Arc<dyn Sink> = match parts {
-                0 | 1 => self.queues.sink(),
-                // One thread reads them all, and waits for room as if they were one.
-                _ if self.threads() == 1 => self.queues.sink(),
-                _ if is_spread => self.queues.sink_of(part, parts),
-                _ => self.queues.common_sink(),
-            };
-            let sink = if have_entered { sink } else { self.gate.before(sink) };
-            let source = match self.lock {
-                Some(lock) => lock.source(source),
-                None => source,
-            };
-            Pump { source, sink: self.taps.at(Spot::Rx, sink) }
-        };
+    /// Returns the pumps into the NIC.
+    fn rx(&self, sources: Vec<Box<dyn Source>>, way: RingWay) -> Vec<Pump> {
+        let pump = |(part, source)| self.ring_pump(part, source, way);
         sources.into_iter().enumerate().map(pump).collect()
+    }
+
+    /// Returns the pump of one source. If there is a source for each pair and the frames were spread over the sources by flow, it is
+    /// bound to its pair; otherwise the pair of each frame is selected here.
+    fn ring_pump(&self, part: usize, source: Box<dyn Source>, way: RingWay) -> Pump {
+        let sink: Arc<dyn Sink> = match way.parts {
+            0 | 1 => self.queues.sink(),
+            // One thread reads them all, and waits for room as if they were one.
+            _ if self.threads() == 1 => self.queues.sink(),
+            _ if way.is_spread => self.queues.sink_of(part, way.parts),
+            _ => self.queues.common_sink(),
+        };
+        let sink = if way.have_entered { sink } else { self.gate.before(sink) };
+        let source = match self.lock {
+            Some(lock) => lock.source(source),
+            None => source,
+        };
+        Pump { source, sink: self.taps.at(Spot::Rx, sink) }
     }
 
     /// Returns the pump from the control plane out of the NIC; none if others serve the NIC.
@@ -124,10 +143,12 @@ impl Plugging<'_> {
         outside: Outside,
     ) -> (Option<Pump>, Outside) {
         let Some(sink) = sinks.first() else { return (None, outside) };
-        let (source, lost) = shadow.into_source();
+        let (source, _) = shadow.into_source();
+        let lost = source.lost();
         let to_switch = outside.is_switch();
         let sink = self.taps.at(Spot::Tx { to_switch }, sink.clone());
-        (Some(Pump { source, sink }), outside.counting_also(move |visit| visit("shadow", &*lost)))
+        let pump = Pump { source: Box::new(source), sink };
+        (Some(pump), outside.counting_also(move |visit| visit("shadow", &*lost)))
     }
 
     /// Returns the pumps out of the NIC, for each thread to its sink, cyclically; none if others serve the
@@ -163,7 +184,8 @@ pub(crate) fn io_threads(
         }
         VhostThreads::Split => {
             for way in ways {
-                groups.push((format!("{}-rx", way.name), way.rx));
+                let rx = way.rx.into_iter().chain(way.urgent).collect();
+                groups.push((format!("{}-rx", way.name), rx));
                 let tx = way.tx.into_iter().chain(way.control).collect();
                 groups.push((format!("{}-tx", way.name), tx));
             }
@@ -176,8 +198,8 @@ pub(crate) fn io_threads(
         VhostThreads::PerQueue => {
             groups.extend((0..plan.queue_pairs()).map(|pair| (format!("q{pair}"), Vec::new())));
             for way in ways {
-                if let (Some((_, first)), Some(control)) = (groups.first_mut(), way.control) {
-                    first.push(control);
+                if let Some((_, first)) = groups.first_mut() {
+                    first.extend(way.urgent.into_iter().chain(way.control));
                 }
                 for pumps in [way.rx, way.tx] {
                     groups.iter_mut().zip(pumps).for_each(|((_, group), pump)| group.push(pump));

@@ -9,13 +9,13 @@ use netlink::{NextHop, Prefix, RouteKind};
 use crate::attributes::{BadLength, address, attributes, number, short, via};
 
 /// Octets of `struct nlmsghdr`.
-const MESSAGE_HEADER: usize = 16;
+pub(crate) const MESSAGE_HEADER: usize = 16;
 /// Octets of `struct rtmsg`.
-const ROUTE_HEADER: usize = 12;
+pub(crate) const ROUTE_HEADER: usize = 12;
 /// Octets of `struct nhmsg`.
-const NEXT_HOP_HEADER: usize = 8;
+pub(crate) const NEXT_HOP_HEADER: usize = 8;
 /// Octets of `struct rtnexthop`.
-const HOP_HEADER: usize = 8;
+pub(crate) const HOP_HEADER: usize = 8;
 /// Octets of `struct nexthop_grp`.
 pub(crate) const MEMBER: usize = 8;
 /// Most next hops of a route or members of a group: FRR's own limit (`MULTIPATH_NUM`) is at most 256.

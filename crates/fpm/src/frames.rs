@@ -93,20 +93,9 @@ impl Frames {
     /// # Errors
     /// The stream is [`Broken`], and stays so.
     pub fn take(&mut self) -> Result<Option<&[u8]>, Broken> {
-        let waiting = &self.octets[self.start..self.end];
-        let Some(&[version, kind, high, low]) = waiting.first_chunk::<HEADER>() else { return Ok(None) };
-        let len = u16::from_be_bytes([high, low]);
-        match (version, kind) {
-            (VERSION, NETLINK) if usize::from(len) >= HEADER => {}
-            (VERSION, NETLINK) => return Err(Broken::Length(len)),
-            (VERSION, other) => return Err(Broken::Kind(other)),
-            (other, _) => return Err(Broken::Version(other)),
-        }
-        if waiting.len() < usize::from(len) {
-            return Ok(None);
-        }
+        let Some(len) = length(&self.octets[self.start..self.end])? else { return Ok(None) };
         let first = self.start + HEADER;
-        self.start += usize::from(len);
+        self.start += len;
         Ok(Some(&self.octets[first..self.start]))
     }
 
@@ -119,6 +108,20 @@ impl Frames {
     pub const fn waiting(&self) -> usize {
         self.end - self.start
     }
+}
+
+/// Returns the length of the frame that begins here, its header included; `None` if more octets have to arrive first.
+#[inline]
+pub(crate) fn length(octets: &[u8]) -> Result<Option<usize>, Broken> {
+    let Some(&[version, kind, high, low]) = octets.first_chunk::<HEADER>() else { return Ok(None) };
+    let len = u16::from_be_bytes([high, low]);
+    match (version, kind) {
+        (VERSION, NETLINK) if usize::from(len) >= HEADER => {}
+        (VERSION, NETLINK) => return Err(Broken::Length(len)),
+        (VERSION, other) => return Err(Broken::Kind(other)),
+        (other, _) => return Err(Broken::Version(other)),
+    }
+    Ok((octets.len() >= usize::from(len)).then_some(usize::from(len)))
 }
 
 /// Appends a frame with this payload to `stream`; does nothing and returns false if it is too long for one.

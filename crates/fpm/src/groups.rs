@@ -183,6 +183,13 @@ impl Groups {
         is_new
     }
 
+    /// Takes all next hops to answer. Returns true if that is new.
+    pub(crate) fn forget_verdicts(&mut self) -> bool {
+        let is_new = !mem::take(&mut self.dead).is_empty();
+        self.changed |= is_new;
+        is_new
+    }
+
     /// Paths of a group, without next hops that do not answer.
     pub(crate) fn paths(&self, GroupId(slot): GroupId) -> Option<Paths<'_>> {
         Some(self.slots.get(slot as usize)?.told.as_ref()?.paths())

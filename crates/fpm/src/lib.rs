@@ -31,6 +31,8 @@ mod groups;
 mod local;
 #[cfg(feature = "peer")]
 pub mod peer;
+#[cfg(feature = "peer")]
+pub mod recording;
 mod rib;
 mod session;
 mod zebra;

@@ -177,6 +177,13 @@ impl Rib {
 
     /// Adds a route that the kernel reports, unless it is zebra's.
     pub fn add_local(&mut self, route: &Route) {
+        if !is_zebras(route) {
+            self.add_any(route);
+        }
+    }
+
+    /// Adds a route that the kernel reports, whoever has put it there: where the kernel forwards, and zebra tells nobody else.
+    pub fn add_any(&mut self, route: &Route) {
         let Some((key, local)) = self.local_route(route) else { return };
         if !self.local.add(key, local) {
             self.give(Some(local.target));
@@ -186,6 +193,9 @@ impl Rib {
 
     /// Removes a route that the kernel reports to be gone, unless it was zebra's.
     pub fn remove_local(&mut self, route: &Route) {
+        if is_zebras(route) {
+            return;
+        }
         let Some((key, local)) = self.local_route(route) else { return };
         if self.local.remove(key, local) {
             self.give(Some(local.target));
@@ -198,6 +208,11 @@ impl Rib {
     /// if that is new: then [`Rib::changes`] reports the groups concerned.
     pub fn judge(&mut self, index: u32, via: IpAddr, is_alive: bool) -> bool {
         self.groups.judge(index, via, is_alive)
+    }
+
+    /// Nobody judges next hops any more: all are taken to answer. Returns true if that is new.
+    pub fn forget_verdicts(&mut self) -> bool {
+        self.groups.forget_verdicts()
     }
 
     /// Closes a batch: reports what differs from what was told before.
@@ -301,7 +316,7 @@ impl Rib {
     }
 
     fn local_route(&mut self, route: &Route) -> Option<(Key, LocalRoute)> {
-        if is_zebras(route) || route.id.tos != 0 {
+        if route.id.tos != 0 {
             return None;
         }
         let key = Key { table: route.id.table, to: masked(route.id.to.ip, route.id.to.len)? };

@@ -7,6 +7,8 @@
 //!  closed ------> Away (routes stay, forwarding goes on)
 //! ```
 
+use std::sync::Arc;
+
 use crate::answer::Answers;
 use crate::counters::FpmCounters;
 use crate::decode::{Message, Refused, messages};
@@ -33,7 +35,7 @@ pub struct Session {
     frames: Frames,
     rib: Rib,
     answers: Answers,
-    counters: FpmCounters,
+    counters: Arc<FpmCounters>,
     is_connected: bool,
     /// True if a dump of the kernel's table can tell more than the last one.
     is_dump_due: bool,
@@ -45,6 +47,12 @@ impl Session {
     /// Creates a session that answers each route if `is_answering`: for FRR newer than 8.4.
     pub fn new(is_answering: bool) -> Self {
         Self { is_answering, ..Self::default() }
+    }
+
+    /// Has the session count here, where others may read it.
+    #[must_use]
+    pub fn counted_by(self, counters: Arc<FpmCounters>) -> Self {
+        Self { counters, ..self }
     }
 
     /// zebra has connected: the whole table is on its way.
@@ -149,7 +157,7 @@ impl Session {
     }
 
     /// Counters.
-    pub const fn counters(&self) -> &FpmCounters {
+    pub fn counters(&self) -> &FpmCounters {
         &self.counters
     }
 }

@@ -29,6 +29,21 @@ pub fn hash(head: &[u8; LOOK], seed: u64) -> u32 {
     }
 }
 
+/// Returns a hash of the flow of an untagged IPv4 frame that begins with these octets, which is the same for both directions; 0 for
+/// any other frame.
+#[inline]
+pub fn symmetric(head: &[u8; LOOK]) -> u32 {
+    if u16::from_be_bytes([head[12], head[13]]) != ethernet::IPV4 {
+        return 0;
+    }
+    let protocol = head[AT + 9];
+    let whole = u16::from_be_bytes([head[AT + 6], head[AT + 7]]) & FRAGMENT == 0;
+    let ports = if whole { ports(head, protocol, AT + usize::from(head[AT] & 15) * 4) } else { 0 };
+    let source = word(head, AT + 12) << 16 | ports >> 16;
+    let destination = word(head, AT + 16) << 16 | ports & 0xffff;
+    mix(u64::from(protocol), source.min(destination), source.max(destination))
+}
+
 /// Returns the seed of a router whose interfaces have these addresses, in the order of their numbers.
 pub fn seed(interfaces: impl IntoIterator<Item = Mac>) -> u64 {
     let bits = |mac: Mac| mac.0.iter().fold(0, |bits, octet| bits << 8 | u64::from(*octet));

@@ -18,6 +18,7 @@ pub mod ipv6;
 pub mod mld;
 pub mod nd;
 pub mod offload;
+pub mod order;
 pub mod tcp;
 pub mod udp;
 pub mod vlan;

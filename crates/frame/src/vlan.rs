@@ -21,7 +21,7 @@ pub const MOST: usize = 2;
 /// Largest number of a VLAN; 0 marks a frame that has only a priority, 4095 is reserved.
 pub const LARGEST_ID: u16 = 4094;
 /// Offset of the first tag in a frame.
-const AT: usize = ethernet::HEADER - 2;
+pub const AT: usize = ethernet::HEADER - 2;
 
 /// Returns true if this ethertype announces a tag.
 #[inline(always)]

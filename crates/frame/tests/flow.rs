@@ -1,6 +1,6 @@
 //! The hash of flows: what it depends on, and what it does not.
 
-use frame::flow::{LOOK, hash, seed};
+use frame::flow::{LOOK, hash, seed, symmetric};
 use frame::{ethernet, ipv4, ipv6};
 use proptest::prelude::*;
 
@@ -38,6 +38,14 @@ proptest! {
     }
 
     #[test]
+    fn both_directions_of_a_flow_have_one_symmetric_hash(source: (u32, u16), destination: (u32, u16), rest: (u8, u8)) {
+        let there = symmetric(&frame4((source, destination, ipv4::UDP), rest.0));
+        prop_assert_eq!(there, symmetric(&frame4((destination, source, ipv4::UDP), rest.1)));
+        let other = (source, (destination.0, destination.1 ^ 1), ipv4::UDP);
+        prop_assert_ne!(there, symmetric(&frame4(other, rest.0)));
+    }
+
+    #[test]
     fn fragments_stay_together(source: (u32, u16), destination: (u32, u16), offset in 1u16..0x2000, ports: (u16, u16)) {
         let mut first = frame4((source, destination, ipv4::TCP), 0);
         first[20] |= 0x20;
@@ -60,6 +68,7 @@ proptest! {
     fn any_octets_have_a_hash(head in prop::collection::vec(any::<u8>(), LOOK), seed: u64) {
         let head: [u8; LOOK] = head.try_into().unwrap();
         hash(&head, seed);
+        symmetric(&head);
     }
 }
 

@@ -5,7 +5,8 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use crate::Daemon;
+use crate::virtual_router::VirtualRouters;
+use crate::{Daemon, VirtualRouter};
 
 /// Longest file accepted, in octets: FRR takes minutes for longer ones.
 const LONGEST: usize = 16 << 20;
@@ -66,6 +67,7 @@ const REFUSED: [(&str, &str); 18] = [
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Content {
     daemons: BTreeSet<Daemon>,
+    virtual_routers: Vec<VirtualRouter>,
     hints: Vec<Hint>,
 }
 
@@ -125,10 +127,12 @@ impl Content {
             return Err(Fault { line: 0, what });
         }
         let mut daemons = BTreeSet::from([Daemon::Zebra, Daemon::Static]);
+        let mut virtual_routers = VirtualRouters::default();
         let (mut restarts_gracefully, mut keeps_forwarding) = (false, false);
         for (line, words) in lines(text) {
             check(line, &words)?;
             daemons.extend(needed(&words));
+            virtual_routers.take(&words);
             restarts_gracefully |= begins(&words, "bgp graceful-restart");
             keeps_forwarding |= begins(&words, "bgp graceful-restart preserve-fw-state");
         }
@@ -139,12 +143,17 @@ impl Content {
         if daemons.len() == 2 && !text.contains("route") {
             hints.push(Hint::Nothing);
         }
-        Ok(Self { daemons, hints })
+        Ok(Self { daemons, virtual_routers: virtual_routers.into_all(), hints })
     }
 
     /// Daemons that it needs, in the order in which they are started.
     pub fn daemons(&self) -> impl Iterator<Item = Daemon> {
         self.daemons.iter().copied()
+    }
+
+    /// Virtual routers of VRRP that it has.
+    pub fn virtual_routers(&self) -> &[VirtualRouter] {
+        &self.virtual_routers
     }
 
     /// What works less well than its author may think.

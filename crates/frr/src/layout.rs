@@ -112,10 +112,11 @@ impl Layout {
     /// # Errors
     /// A socket is there and cannot be removed.
     pub fn forget(&self, daemon: Daemon) -> io::Result<()> {
-        match fs::remove_file(self.vty(daemon)) {
+        let more = (daemon == Daemon::Bfd).then(|| self.data_plane_of_bfd());
+        [self.vty(daemon)].into_iter().chain(more).try_for_each(|socket| match fs::remove_file(socket) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             _ => Ok(()),
-        }
+        })
     }
 }
 

@@ -25,6 +25,7 @@ pub mod log;
 mod programs;
 mod running;
 mod supervision;
+mod virtual_router;
 
 pub use ask::{Adjacency, Protocol};
 pub use configuration::{Configuration, Unusable};
@@ -35,3 +36,4 @@ pub use layout::{FileToWrite, Layout, Owner};
 pub use programs::{CommandLine, Missing, Options, Programs, has_option};
 pub use running::{Heard, Running, Setup};
 pub use supervision::{Act, Health, News, Supervision};
+pub use virtual_router::VirtualRouter;

@@ -19,6 +19,11 @@ pub enum Line<'a> {
         /// The whole message.
         message: &'a str,
     },
+    /// A virtual router of VRRP has changed its state.
+    VirtualRouter {
+        /// The whole message, with its tags: they say which one.
+        message: &'a str,
+    },
     /// Something that an operator should know: the daemon reports an error by number (`EC`).
     Error {
         /// Protocol.
@@ -42,6 +47,9 @@ pub fn read(line: &str) -> Line<'_> {
     let line = bounded(line.trim_end());
     let Some((protocol, rest)) = split(line) else { return Line::Other { protocol: None, message: line } };
     let (code, message) = tags(rest);
+    if protocol == "VRRP" && is_state_of_vrrp(message) {
+        return Line::VirtualRouter { message: rest };
+    }
     let adjacency = of_bgp(message).or_else(|| of_ospf(message)).or_else(|| of_bfd(message));
     match (adjacency, code) {
         (Some((peer, is_up)), _) => Line::Adjacency { protocol, peer, is_up, message },
@@ -117,6 +125,14 @@ fn of_bfd(message: &str) -> Option<(&str, bool)> {
     let (before, after) = rest.split_once(" -> ")?;
     let [was_up, is_up] = [before.ends_with(" up"), after.starts_with("up")];
     (was_up != is_up).then_some((peer, is_up))
+}
+
+/// `[CORE] [VRID 5] [IPv4] Initialize -> Backup`, without the tags.
+fn is_state_of_vrrp(message: &str) -> bool {
+    const STATES: [&str; 3] = ["Initialize", "Backup", "Master"];
+    message
+        .split_once(" -> ")
+        .is_some_and(|(before, after)| STATES.contains(&before) && STATES.contains(&after.trim_end()))
 }
 
 #[cfg(test)]

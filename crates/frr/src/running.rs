@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, ChildStderr, ChildStdout, ExitStatus};
 
@@ -142,6 +143,15 @@ impl Running {
     /// Process number of a daemon, if it runs.
     pub fn process(&self, daemon: Daemon) -> Option<u32> {
         self.daemons.get(&daemon).map(|process| process.child.id())
+    }
+
+    /// Connects to bfdd as the data plane that keeps its sessions ([`Options::bfd`]).
+    ///
+    /// # Errors
+    /// bfdd does not listen yet, or the house has ended.
+    pub fn connect_to_bfd(&self) -> io::Result<UnixStream> {
+        let socket = self.setup.layout.data_plane_of_bfd();
+        self.house.within(move || UnixStream::connect(socket))?
     }
 
     /// The house, for questions and shells.

@@ -11,6 +11,8 @@
 //!  errors   --> [ route 192.0.0.8/32 -> NIC 0, the same neighbour           ] --> NIC 0 out
 //! ```
 //!
+//! Nothing leads from one VRF to another: a probe leaves by a NIC of the VRF that it enters, and each has a route for errors.
+//!
 //! The addresses are of 192.0.0.0/29 and 192.0.0.8 (RFC 7335, RFC 7600), which no link outside of a host has. The key is one of the run, which
 //! nobody outside sees, so that nobody outside can answer for a member. A member sees it: one that lies is alive, and its frames are lost;
 //! what it forwards is counted elsewhere.
@@ -48,9 +50,28 @@ pub const fn destination(nic: u8) -> u32 {
     FIRST + (nic % MOST_NICS) as u32
 }
 
-/// The ways through a member of which these NICs can be used: in by each of them, and out by the next one.
-pub fn ways(nics: &[u8]) -> impl Iterator<Item = (u8, u8)> + '_ {
-    nics.iter().copied().zip(nics.iter().copied().cycle().skip(1))
+/// The neighbour that probes are for at a NIC, where what is between members and the host learns where addresses are: at NIC 0 it is
+/// [`BACK`]. There a probe that enters by a NIC comes from that NIC's, so that what is for it finds its way back.
+pub const fn back(nic: u8) -> Mac {
+    let Mac([a, b, c, d, e, f]) = BACK;
+    Mac([a, b, c, d, e, f + nic % MOST_NICS])
+}
+
+/// The NIC whose [`back`] an address is.
+pub fn nic_of(station: [u8; 6]) -> Option<u8> {
+    (0..MOST_NICS).find(|nic| back(*nic).0 == station)
+}
+
+/// The ways through a member of which these NICs can be used: in by each of them, and out by the next one of its VRF, of which `vrf`
+/// tells the number; by itself if there is no other.
+pub fn ways(nics: &[u8], vrf: impl Fn(u8) -> usize) -> Vec<(u8, u8)> {
+    let way = |at: usize| {
+        let (before, after) = nics.split_at(at + 1);
+        let is_near = |other: &&u8| vrf(**other) == vrf(nics[at]);
+        let out = after.iter().chain(before).find(is_near).copied();
+        (nics[at], out.unwrap_or(nics[at]))
+    };
+    (0..nics.len()).map(way).collect()
 }
 
 /// Which probe one is.

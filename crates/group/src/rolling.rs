@@ -4,7 +4,8 @@
 //!  for each member:  Drain --> (its rings are empty, or it had its time) --> Restart --> (it serves) --> the next one
 //! ```
 //!
-//! A member that is the only one to serve would leave nobody meanwhile: then another one is lent first, and leaves in the end.
+//! A member that is the only one to serve would leave nobody meanwhile: the restart waits for one that starts or is suspect, and if there
+//! is none, another one is lent first, and leaves in the end.
 //! What does not come back stops the restart: the other members go on as they are.
 
 use std::collections::VecDeque;
@@ -58,9 +59,22 @@ pub struct Rolling {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Next,
-    Lending { lent: Member, since: Duration },
-    Draining { member: Member, since: Duration },
-    Starting { member: Member, since: Duration },
+    /// No other member serves, and one of them may do so soon.
+    Alone {
+        since: Duration,
+    },
+    Lending {
+        lent: Member,
+        since: Duration,
+    },
+    Draining {
+        member: Member,
+        since: Duration,
+    },
+    Starting {
+        member: Member,
+        since: Duration,
+    },
     Over(Step),
 }
 
@@ -80,7 +94,8 @@ impl Rolling {
     /// What to do next; `is_empty` tells whether a member has finished all frames that it had.
     pub fn step(&mut self, roster: &Roster, now: Duration, is_empty: impl Fn(Member) -> bool) -> Step {
         match self.phase {
-            Phase::Next => self.next(roster, now),
+            Phase::Next => self.next(roster, now, now),
+            Phase::Alone { since } => self.next(roster, since, now),
             Phase::Lending { lent, since } => self.lend(roster, (lent, since), now),
             Phase::Draining { member, since } => self.drain(roster, (member, since), now, is_empty(member)),
             Phase::Starting { member, since } => self.start(roster, (member, since), now),
@@ -88,7 +103,7 @@ impl Rolling {
         }
     }
 
-    fn next(&mut self, roster: &Roster, now: Duration) -> Step {
+    fn next(&mut self, roster: &Roster, since: Duration, now: Duration) -> Step {
         while let Some(&member) = self.left.front() {
             match roster.state(member) {
                 None | Some(State::Dead | State::Leaving) => {
@@ -99,7 +114,7 @@ impl Rolling {
                     return self.begin(Phase::Starting { member, since: now }, Step::Restart(member));
                 }
                 Some(State::Starting | State::Serving | State::Suspect) => {
-                    return self.relieve(roster, member, now);
+                    return self.relieve(roster, (member, since), now);
                 }
             }
         }
@@ -109,11 +124,16 @@ impl Rolling {
         }
     }
 
-    /// Drains a member, if somebody serves without it, and else lends one first.
-    fn relieve(&mut self, roster: &Roster, member: Member, now: Duration) -> Step {
+    /// Drains a member, if another one serves; waits for one that may serve soon, and else lends one first.
+    fn relieve(&mut self, roster: &Roster, (member, since): (Member, Duration), now: Duration) -> Step {
         if others_serve(roster, member) {
             self.left.pop_front();
             return self.begin(Phase::Draining { member, since: now }, Step::Drain(member));
+        }
+        let may_serve = |state: State| matches!(state, State::Starting | State::Suspect);
+        let is_expected = roster.iter().any(|(other, state)| other != member && may_serve(state));
+        if is_expected && now.saturating_sub(since) < self.rules.start {
+            return self.begin(Phase::Alone { since }, Step::Wait);
         }
         let lent = roster.free();
         self.begin(Phase::Lending { lent, since: now }, Step::Lend(lent))

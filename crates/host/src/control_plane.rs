@@ -28,6 +28,8 @@ pub(crate) fn finding(router: &Router, control: &Control) -> Finding {
             (State::No, "only root may make its network namespace: run as root".to_owned())
         }
         Err(what) => (State::No, what),
+        // A kernel router has it where it is, without shadows.
+        Ok(content) if router.is_in_kernel() => content.map_or_else(alone, told),
         Ok(content) => match tun() {
             Err(what) => (State::No, what),
             Ok(()) => content.map_or_else(alone, told),

@@ -11,6 +11,21 @@ pub fn pin(cpu: usize) -> Result<()> {
     sched_setaffinity(None, &set).with_context(|| format!("cannot run on CPU {cpu}"))
 }
 
+/// Lets the calling thread, and those that it starts from now on, run on these CPUs. Fails if one of them does not exist, or none may be
+/// used.
+pub fn allow(cpus: &[usize]) -> Result<()> {
+    let mut set = CpuSet::new();
+    for &cpu in cpus {
+        ensure!(
+            cpu < CpuSet::MAX_CPU,
+            "CPU {cpu} does not exist: the largest number is {}",
+            CpuSet::MAX_CPU - 1
+        );
+        set.set(cpu);
+    }
+    sched_setaffinity(None, &set).with_context(|| format!("cannot run on CPUs {cpus:?}"))
+}
+
 /// CPUs that the calling thread may run on, in ascending order.
 pub fn allowed() -> Result<Vec<usize>> {
     let set = sched_getaffinity(None).context("cannot read the allowed CPUs")?;

@@ -71,7 +71,7 @@ fn no_linux() -> Option<String> {
 /// # Errors
 /// That line.
 pub fn need_tun(plan: &Plan) -> anyhow::Result<()> {
-    if plan.links().any(|wanted| wanted.needs_tun()) || plan.controlled().next().is_some() {
+    if plan.links().any(|wanted| wanted.needs_tun()) || plan.shadowed().next().is_some() {
         tun().map_err(anyhow::Error::msg)
     } else {
         Ok(())

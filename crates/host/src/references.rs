@@ -54,8 +54,9 @@ fn of_machine(router: &Router, before: Option<&Router>) -> Vec<(&'static str, St
     if let Some(container) = router.container.as_ref().filter(|_| is_new) {
         lacks.extend(contained(container));
     }
-    // Its configuration may have another content by now.
-    lacks.extend(router.control.as_ref().and_then(control_plane::lacks));
+    // Its configuration may have another content by now. That of a group is read once.
+    let speaks = router.membership().is_none_or(|(_, number)| number == 0);
+    lacks.extend(router.control.as_ref().filter(|_| speaks).and_then(control_plane::lacks));
     let is_new = before.is_none_or(|before| before.linux != router.linux);
     if let Some(linux) = router.linux.as_ref().filter(|_| is_new) {
         lacks.extend(images(linux));

@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::AsFd;
 
-use netlink::{Generic, Kind, NextHop, RouteId, RouteKind, Settings};
+use netlink::{Generic, Kind, NextHop, Queue, RouteId, RouteKind, Settings};
 use rustix::io::Errno;
 
 use crate::error::Refusal;
@@ -51,6 +51,7 @@ impl Executor<'_> {
                 Ok(self.own.kernel.add_address(self.own.index(interface)?, *prefix)?)
             }
             Object::Route(route) => Ok(self.own.kernel.insert_route(&self.entered(route)?)?),
+            Object::SpreadRoute(route) => self.spread(route),
             Object::TypedRoute(route) => Ok(self.own.kernel.insert_route(&entered(*route))?),
             Object::Neighbour(Neighbour { interface, ip, mac }) => {
                 Ok(self.own.kernel.add_neighbour(self.own.index(interface)?, *ip, *mac)?)
@@ -73,6 +74,7 @@ impl Executor<'_> {
                 let removed = self.entered(route).and_then(|route| self.own.kernel.remove_route(&route));
                 ignore_errors(removed, &[Errno::NODEV, Errno::SRCH])
             }
+            Object::SpreadRoute(route) => self.gather(route),
             Object::TypedRoute(route) => {
                 ignore_errors(self.own.kernel.remove_route(&entered(*route)), &[Errno::SRCH])
             }
@@ -100,6 +102,10 @@ impl Executor<'_> {
             Origin::Veth { peer, at, bridge } => self.make_pair(made, (peer, at), bridge.as_deref())?,
             Origin::Macvlan { parent, mode } => self.make_macvlan(made, parent, *mode)?,
             Origin::Moved { link } => self.move_in(made, link)?,
+            Origin::Vlan { lower, id } => {
+                let kind = Kind::Vlan { lower: self.own.index(lower)?, id: *id };
+                self.own.kernel.make_link(kind, &settings(made))?;
+            }
             Origin::External => return Err(Refusal::Told("it was not provided".to_owned())),
         }
         let index = self.own.kernel.link(made.interface.as_str())?.index;
@@ -116,6 +122,7 @@ impl Executor<'_> {
         bridge: Option<&str>,
     ) -> Result<(), Refusal> {
         let there = self.namespace(at)?;
+        self.delete_former_pair(&made.interface, at)?;
         let bridge = match bridge {
             Some(name) => Some(self.bridge(name, at)?),
             None => None,
@@ -125,11 +132,30 @@ impl Executor<'_> {
         self.own.kernel.make_veth(&settings(made), &other, Some(there.as_fd()))?;
         let more = Settings::default().alias(ALIAS);
         let more = bridge.into_iter().fold(more, |more, bridge| more.master(bridge).up(true));
-        let settled = self.socket(at).and_then(|kernel| Ok(kernel.set_link(peer, &more)?));
+        let settled = self.socket(at).and_then(|kernel| {
+            kernel.set_link(peer, &more)?;
+            Ok(kernel.link(peer)?.index)
+        });
         if settled.is_err() {
             self.forget(&made.interface);
         }
-        settled
+        self.own.other_ends.insert(made.interface.clone(), settled?);
+        Ok(())
+    }
+
+    /// Deletes the former pair of an interface if its own end is no longer in the namespace, because somebody has pulled it out: its
+    /// other end would be in the way.
+    fn delete_former_pair(&mut self, interface: &str, at: &PeerNamespace) -> Result<(), Refusal> {
+        let is_same =
+            matches!(self.own.made.get(interface), Some((_, Origin::Veth { at: was, .. })) if was == at);
+        if !is_same {
+            return Ok(());
+        }
+        let outside = self.namespace(at)?.netlink()?;
+        match self.own.former_other_end(interface, &outside)? {
+            Some(index) => ignore_errors(outside.delete_link(index), &[Errno::NODEV]),
+            None => Ok(()),
+        }
     }
 
     /// Index of a bridge.
@@ -173,7 +199,11 @@ impl Executor<'_> {
         }
         let (own, alias) = (self.own.namespace.clone(), kept.alias());
         let outside = self.socket(&PeerNamespace::Home)?;
-        let index = outside.link(kept.link.as_str())?.index;
+        let index = match find_link(outside, &kept.link)? {
+            Some(link) => link.index,
+            // Somebody has pulled it out of the namespace: it has the name there that it had here.
+            None => kept.astray(outside)?.ok_or_else(|| io::Error::from(Errno::NODEV))?.index,
+        };
         let named = Settings::default().name(&made.interface).alias(&alias);
         let moved = outside.move_link(index, own.as_fd(), &named);
         let interface = made.interface.as_str();
@@ -195,6 +225,7 @@ impl Executor<'_> {
             ignore_errors(index.and_then(|index| self.own.kernel.delete_link(index)), &[Errno::NODEV])?;
         }
         self.own.made.remove(&made.interface);
+        self.own.other_ends.remove(&made.interface);
         Ok(())
     }
 
@@ -206,6 +237,7 @@ impl Executor<'_> {
     fn set(&mut self, interface: &str, to: Setting) -> Result<(), Refusal> {
         let settings = match to {
             Setting::Threaded(on) => return self.set_threads(interface, on),
+            Setting::Queue(queue) => return self.set_queue(interface, queue),
             Setting::Mac(mac) => Settings::default().mac(mac),
             Setting::Mtu(mtu) => {
                 self.set_mtu_of_peer(interface, mtu)?;
@@ -221,6 +253,19 @@ impl Executor<'_> {
             self.socket(&place)?.set_link(link.index, &Settings::default().mtu(mtu))?;
         }
         Ok(())
+    }
+
+    /// Gives the other end of a pair a queueing discipline, or the default one.
+    fn set_queue(&mut self, interface: &str, queue: Option<Queue>) -> Result<(), Refusal> {
+        let Some(Peer { place, link }) = self.peer(interface)? else {
+            let why = "the other end of the pair was moved or renamed: its queue cannot be set there";
+            return if queue.is_none() { Ok(()) } else { Err(Refusal::Told(why.to_owned())) };
+        };
+        let outside = self.socket(&place)?;
+        match queue {
+            Some(queue) => Ok(outside.set_queue(link.index, queue)?),
+            None => ignore_errors(outside.remove_queue(link.index), &[Errno::NOENT, Errno::NODEV]),
+        }
     }
 
     fn set_threads(&mut self, interface: &str, on: bool) -> Result<(), Refusal> {

@@ -74,6 +74,14 @@ pub enum Fault {
         /// Name of the interface.
         interface: String,
     },
+    /// Only a pair has another end, at which frames can wait.
+    #[error(
+        "`{interface}` cannot have a queue at its other end: it is no end of a veth pair that ringroad creates"
+    )]
+    Queue {
+        /// Name of the interface.
+        interface: String,
+    },
     /// An interface of the host cannot be moved into a namespace that has no name: the cleaner could not find and return it
     /// after a crash.
     #[error(
@@ -97,8 +105,8 @@ pub fn check(wanted: &RouterConfig) -> Result<(), Fault> {
     check_moved(wanted)?;
     check_once(wanted)?;
     check_places(wanted)?;
-    let typed = wanted.typed.iter().map(|route| route.to);
-    match wanted.routes.iter().map(|route| route.to).chain(typed).find(|to| !is_network(*to)) {
+    let others = wanted.spread.iter().map(|route| route.to).chain(wanted.typed.iter().map(|route| route.to));
+    match wanted.routes.iter().map(|route| route.to).chain(others).find(|to| !is_network(*to)) {
         Some(to) => Err(Fault::Network { to }),
         None => Ok(()),
     }
@@ -113,14 +121,18 @@ fn check_interface(interface: &Interface) -> Result<(), Fault> {
             bridge.as_deref().map_or(Ok(()), named)?;
         }
         Origin::Macvlan { parent: link, .. } | Origin::Moved { link } => named(link)?,
+        Origin::Vlan { lower, .. } => named(lower)?,
         Origin::External => {}
     }
     let name = || interface.name.clone();
     if interface.mac.is_some_and(|mac| mac[0] & 1 != 0 || mac == [0; 6]) {
         return Err(Fault::Mac { interface: name() });
     }
-    if interface.threaded && matches!(interface.origin, Origin::Macvlan { .. }) {
+    if interface.threaded && matches!(interface.origin, Origin::Macvlan { .. } | Origin::Vlan { .. }) {
         return Err(Fault::Threaded { interface: name() });
+    }
+    if interface.queue.is_some() && !matches!(interface.origin, Origin::Veth { .. }) {
+        return Err(Fault::Queue { interface: name() });
     }
     match interface.mtu.filter(|mtu| six::takes_part(interface) && *mtu < LEAST_6) {
         Some(mtu) => Err(Fault::Mtu { interface: name(), mtu }),
@@ -146,6 +158,7 @@ fn check_once(wanted: &RouterConfig) -> Result<(), Fault> {
         Origin::Veth { peer, at, .. } => Some(format!("the other end `{peer}` {at}")),
         Origin::Macvlan { parent, mode: Mode::Passthru } => Some(format!("`{parent}`, in mode passthru,")),
         Origin::Moved { link } => Some(format!("`{link}` of the host")),
+        Origin::Vlan { lower, id } => Some(format!("VLAN {id} of `{lower}`")),
         _ => None,
     });
     let addresses = wanted.interfaces.iter().flat_map(|interface| {
@@ -155,11 +168,13 @@ fn check_once(wanted: &RouterConfig) -> Result<(), Fault> {
         0 => format!("the route to {}", route.to),
         metric => format!("the route to {} of metric {metric}", route.to),
     });
+    let spread = wanted.spread.iter().map(|route| format!("the route to {}", route.to));
     let typed = wanted.typed.iter().map(|route| format!("the route to {}", route.to));
     let neighbours =
         wanted.neighbours.iter().map(|one| format!("the neighbour {} of `{}`", one.ip, one.interface));
     let mut seen = BTreeSet::new();
-    let mut all = names.chain(taken).chain(addresses).chain(routes).chain(typed).chain(neighbours);
+    let routes = routes.chain(spread).chain(typed);
+    let mut all = names.chain(taken).chain(addresses).chain(routes).chain(neighbours);
     match all.find(|what| !seen.insert(what.clone())) {
         Some(what) => Err(Fault::Twice { what }),
         None => Ok(()),
@@ -169,11 +184,16 @@ fn check_once(wanted: &RouterConfig) -> Result<(), Fault> {
 /// Checks that each object's interface exists.
 fn check_places(wanted: &RouterConfig) -> Result<(), Fault> {
     let routes = wanted.routes.iter().map(|route| (format!("the route to {}", route.to), &*route.interface));
+    let spread = wanted.spread.iter().flat_map(|route| {
+        route.ways.iter().map(|way| (format!("the route to {}", route.to), &*way.interface))
+    });
     let neighbours =
         wanted.neighbours.iter().map(|one| (format!("the neighbour {}", one.ip), &*one.interface));
     let parameters =
         wanted.sysctls.keys().filter_map(|key| Some((format!("the parameter {key}"), interface_of(key)?)));
-    let mut all = routes.chain(neighbours).chain(parameters);
+    let vlans = wanted.interfaces.iter();
+    let vlans = vlans.filter_map(|own| Some((format!("the VLAN `{}`", own.name), own.lower()?)));
+    let mut all = routes.chain(spread).chain(neighbours).chain(parameters).chain(vlans);
     match all.find(|(_, interface)| wanted.interface(interface).is_none()) {
         Some((what, interface)) => Err(Fault::NoInterface { what, interface: interface.to_owned() }),
         None => Ok(()),

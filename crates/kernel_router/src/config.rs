@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::net::IpAddr;
 
-use netlink::{Mac, Prefix};
+use netlink::{Mac, Prefix, Queue};
 
-use crate::{Mode, TypedRoute, six};
+use crate::{Mode, SpreadRoute, TypedRoute, six};
 
 /// Enables IPv4 forwarding. Writing it resets other sysctls to host or router defaults (RFC 1122 and 1812), so it is set before
 /// them.
@@ -25,6 +25,8 @@ pub struct RouterConfig {
     pub interfaces: Vec<Interface>,
     /// Static routes.
     pub routes: Vec<Route>,
+    /// Static routes with several gateways.
+    pub spread: Vec<SpreadRoute>,
     /// Static routes by which nothing is forwarded.
     pub typed: Vec<TypedRoute>,
     /// Permanent neighbours.
@@ -51,6 +53,9 @@ pub struct Interface {
     /// Threaded NAPI: kernel threads of its own do its receive work. A veth uses NAPI only if GRO is on at this end and TSO off
     /// at the other one; both are set accordingly.
     pub threaded: bool,
+    /// Queueing discipline at the other end of a pair: where frames wait that this end has no room for. The kernel removes it if
+    /// somebody moves that end into another namespace.
+    pub queue: Option<Queue>,
 }
 
 /// Type of an interface, and where it comes from.
@@ -77,6 +82,13 @@ pub enum Origin {
     Moved {
         /// Name on the host.
         link: String,
+    },
+    /// A VLAN (IEEE 802.1Q) of another interface of the router, which comes before it.
+    Vlan {
+        /// Name of that interface.
+        lower: String,
+        /// Number of the VLAN, 1 to 4094.
+        id: u16,
     },
     /// An interface that another party puts into the namespace and removes: the other end of a pair, or a TAP.
     External,
@@ -131,14 +143,24 @@ impl RouterConfig {
         self.interfaces.iter().find(|interface| interface.name == name)
     }
 
+    /// Returns true if an interface, and the one below it, is to be up.
+    fn is_up(&self, interface: &Interface) -> bool {
+        let lower = interface.lower().map(|lower| self.interface(lower));
+        interface.up && lower.is_none_or(|lower| lower.is_some_and(|lower| lower.up))
+    }
+
     /// The part of the configuration that can be in force at once: without objects that wait for an interface to be up, and with
     /// the kernel's defaults filled in.
     pub(crate) fn applicable(&self) -> Self {
         let mut now = self.clone();
+        // A VLAN is down as long as its lower interface is.
+        let is_up = |name: &str| self.interface(name).is_some_and(|interface| self.is_up(interface));
+        now.interfaces.iter_mut().for_each(|interface| interface.up = is_up(&interface.name));
         now.interfaces.iter_mut().for_each(Interface::as_it_is);
-        let is_up = |name: &str| self.interface(name).is_some_and(|interface| interface.up);
         now.routes.retain(|route| is_up(&route.interface));
         now.neighbours.retain(|neighbour| is_up(&neighbour.interface));
+        now.spread.iter_mut().for_each(|route| route.ways.retain(|way| is_up(&way.interface)));
+        now.spread.retain(|route| !route.ways.is_empty());
         for route in now.routes.iter_mut().filter(|route| !route.to.ip.is_ipv4() && route.metric == 0) {
             route.metric = six::METRIC;
         }
@@ -177,7 +199,21 @@ impl Interface {
             up: true,
             addresses: Vec::new(),
             threaded: false,
+            queue: None,
         }
+    }
+
+    /// Returns the name of the interface below a VLAN.
+    pub(crate) fn lower(&self) -> Option<&str> {
+        match &self.origin {
+            Origin::Vlan { lower, .. } => Some(lower),
+            _ => None,
+        }
+    }
+
+    /// Returns true if it is a VLAN, whose packets pass another interface of the router as well.
+    pub fn is_vlan(&self) -> bool {
+        self.lower().is_some()
     }
 
     fn as_it_is(&mut self) {
@@ -200,6 +236,7 @@ impl fmt::Display for Origin {
             }
             Self::Macvlan { parent, mode } => write!(out, "a macvlan on `{parent}` ({})", word(*mode)),
             Self::Moved { link } => write!(out, "`{link}` of the host"),
+            Self::Vlan { lower, id } => write!(out, "VLAN {id} of `{lower}`"),
             Self::External => out.write_str("an existing interface"),
         }
     }

@@ -135,6 +135,7 @@ fn sentence(step: &Step, errno: Errno) -> Option<String> {
             Errno::EXIST => Some(ROUTE_EXISTS.to_owned()),
             _ => None,
         },
+        Step::Add(Object::SpreadRoute(_)) => of_spread(errno),
         Step::Add(Object::TypedRoute(_)) if errno == Errno::EXIST => Some(ROUTE_EXISTS.to_owned()),
         Step::Add(Object::Address { .. }) => match errno {
             Errno::EXIST => {
@@ -149,9 +150,27 @@ fn sentence(step: &Step, errno: Errno) -> Option<String> {
         Step::Set { to: Setting::Threaded(_), .. } if errno == Errno::NOENT => {
             Some("this kernel does not support it: it needs Linux 5.12 and ethtool netlink".to_owned())
         }
+        Step::Set { to: Setting::Queue(Some(queue)), .. } if errno == Errno::NOENT => {
+            Some(format!("this kernel has no queueing discipline {}: choose another", queue.kind.name()))
+        }
         Step::Set { .. } if errno == Errno::NODEV => Some("the interface is gone".to_owned()),
         _ => None,
     }
+}
+
+fn of_spread(errno: Errno) -> Option<String> {
+    let why = match errno {
+        Errno::OPNOTSUPP => {
+            "this kernel has no groups of next hops (Linux 5.3): write one gateway, or another engine"
+        }
+        Errno::NETUNREACH | Errno::HOSTUNREACH | Errno::INVAL => {
+            "a gateway lies in no network that is connected to its interface: give it an address there"
+        }
+        Errno::NETDOWN => "an interface has lost its carrier meanwhile",
+        Errno::EXIST => ROUTE_EXISTS,
+        _ => return None,
+    };
+    Some(why.to_owned())
 }
 
 fn of_interface(origin: &Origin, errno: Errno) -> Option<String> {
@@ -178,6 +197,14 @@ fn of_interface(origin: &Origin, errno: Errno) -> Option<String> {
         (Origin::Macvlan { parent, .. }, Errno::INVAL) => format!(
             "`{parent}` cannot have a macvlan: it is not an Ethernet interface, has one in mode passthru, or has a smaller MTU"
         ),
+        (Origin::Vlan { .. }, Errno::OPNOTSUPP) => {
+            "this kernel has no VLANs (802.1Q): load them (`modprobe 8021q`), or write another engine"
+                .to_owned()
+        }
+        (Origin::Vlan { lower, id }, Errno::EXIST) => {
+            format!("there is an interface of this name, or for VLAN {id} of `{lower}`, already: delete it")
+        }
+        (Origin::Vlan { lower, .. }, Errno::RANGE) => format!("its MTU is larger than that of `{lower}`"),
         (Origin::Moved { link }, Errno::NODEV) => format!("the host has no interface `{link}`"),
         (Origin::Moved { link }, Errno::INVAL) => {
             format!("`{link}` cannot leave its namespace: its driver does not support that")

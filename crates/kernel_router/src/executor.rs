@@ -1,14 +1,14 @@
 //! A router's objects in its namespace, and sockets to other namespaces while the router is changed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
 use netlink::{Generic, Link, Netlink};
 use netns::Namespace;
 
 use crate::error::Refusal;
-use crate::leftover::find_link;
-use crate::{MovedInterface, Origin, PeerNamespace, Surroundings};
+use crate::leftover::{ALIAS, find_link};
+use crate::{MovedInterface, ObservedState, Origin, PeerNamespace, Surroundings};
 
 /// A router's namespace, and the router's own objects in it.
 #[derive(Debug)]
@@ -20,6 +20,8 @@ pub(crate) struct OwnNamespace {
     pub(crate) home: Namespace,
     /// Interfaces that were created or moved in: index and origin, by name.
     pub(crate) made: BTreeMap<String, (u32, Origin)>,
+    /// Indices of the other ends of pairs at their creation, by the names of the own ends.
+    pub(crate) other_ends: BTreeMap<String, u32>,
     /// Former states of interfaces that were moved in.
     pub(crate) kept: Vec<MovedInterface>,
 }
@@ -28,7 +30,8 @@ impl OwnNamespace {
     /// Wraps a namespace that has none of the router's objects yet.
     pub(crate) fn new(namespace: Namespace, home: Namespace) -> Result<Self, netns::Error> {
         let kernel = namespace.netlink()?;
-        Ok(Self { namespace, kernel, home, made: BTreeMap::new(), kept: Vec::new() })
+        let (made, other_ends) = Default::default();
+        Ok(Self { namespace, kernel, home, made, other_ends, kept: Vec::new() })
     }
 
     /// Index of an interface: of the router's own, or else of the present interface of this name.
@@ -36,6 +39,43 @@ impl OwnNamespace {
         match self.made.get(interface) {
             Some((index, _)) => Ok(*index),
             None => Ok(self.kernel.link(interface)?.index),
+        }
+    }
+
+    /// Pairs whose own ends are not in the namespace: they were deleted, or somebody has pulled them out.
+    pub(crate) fn missing_pairs(&self) -> io::Result<Vec<String>> {
+        let links: Vec<Link> = self.kernel.all()?;
+        let is_there = |index: u32| links.iter().any(|link| link.index == index);
+        let missing = self
+            .made
+            .iter()
+            .filter(|(_, (index, origin))| matches!(origin, Origin::Veth { .. }) && !is_there(*index));
+        Ok(missing.map(|(name, _)| name.clone()).collect())
+    }
+
+    /// Returns the index of the other end of a pair, if `outside`, where it was created, still has it under its name.
+    pub(crate) fn former_other_end(&self, interface: &str, outside: &Netlink) -> io::Result<Option<u32>> {
+        let Some((_, Origin::Veth { peer, .. })) = self.made.get(interface) else { return Ok(None) };
+        let known = self.other_ends.get(interface).copied();
+        let found = find_link(outside, peer)?.filter(|link| link.alias == ALIAS);
+        Ok(found.map(|link| link.index).filter(|index| Some(*index) == known))
+    }
+
+    /// Deletes pairs whose own ends somebody has pulled out of the namespace, by their other ends. Errors are ignored: whoever has the
+    /// own end can delete the pair.
+    pub(crate) fn delete_pulled_out(&self, pairs: &[String]) {
+        for name in pairs {
+            let Some((_, Origin::Veth { at, .. })) = self.made.get(name) else { continue };
+            let place = match at {
+                PeerNamespace::Home => Some(self.home.clone()),
+                PeerNamespace::Named(name) => Namespace::open_named(name).ok(),
+                // It goes with that router.
+                PeerNamespace::Router(_) => None,
+            };
+            let Some(outside) = place.and_then(|place| place.netlink().ok()) else { continue };
+            if let Ok(Some(index)) = self.former_other_end(name, &outside) {
+                let _ = outside.delete_link(index);
+            }
         }
     }
 
@@ -122,5 +162,23 @@ impl<'a> Executor<'a> {
         let found = find_link(self.socket(&at)?, &peer)?;
         let found = found.filter(|link| Some(link.index) == other_end);
         Ok(found.map(|link| Peer { place: at, link }))
+    }
+
+    /// Reads the queueing disciplines at the other ends of these pairs. That of an end which was moved or renamed stays unknown.
+    pub(crate) fn look_at_queues(
+        &mut self,
+        pairs: &BTreeSet<String>,
+        seen: &mut ObservedState,
+    ) -> io::Result<()> {
+        for name in pairs {
+            let Some(present) = seen.interfaces.get_mut(name).filter(|present| present.origin.is_some())
+            else {
+                continue;
+            };
+            let Ok(Some(Peer { place, link })) = self.peer(name) else { continue };
+            let Ok(outside) = self.socket(&place) else { continue };
+            present.queue = outside.queue(link.index)?.queue;
+        }
+        Ok(())
     }
 }

@@ -57,14 +57,14 @@ impl MovedInterface {
         serde_json::from_str(alias.strip_prefix(ALIAS)?.trim_start()).ok()
     }
 
-    /// Returns it to the host, with its name, Ethernet address and MTU. Does nothing if it is not in the namespace: it was
-    /// returned before, or was removed from the machine.
+    /// Returns it to the host, with its name, Ethernet address and MTU. If somebody has pulled it out to the host, restores these
+    /// there. Does nothing if it is in neither place: it was returned before, or was removed from the machine.
     ///
     /// # Errors
     /// Its name was taken by another interface meanwhile: then it is on the host under the name that it had in the router.
     pub(crate) fn bring_home(&self, inside: &Netlink, home: &Namespace) -> io::Result<()> {
-        let Some(found) = self.find(inside)? else { return Ok(()) };
         let outside = home.netlink().map_err(io::Error::other)?;
+        let Some(found) = self.find(inside)? else { return self.restore_astray(&outside, home) };
         let name = Settings::default().name(&self.link);
         let moved = inside.move_link(found.index, home.as_fd(), &name);
         // Its index may have changed, so it is looked up by name. If its own name is in use, it has kept the other one.
@@ -73,13 +73,33 @@ impl MovedInterface {
             Err(_) => find_link(&outside, &found.name)?.filter(|link| self.is(link)),
         };
         let Some(at_home) = at_home else { return moved };
+        moved.and(self.restore(&outside, home, (at_home.index, &at_home.name)))
+    }
+
+    /// Restores its properties on the host, where it has this index and name.
+    fn restore(&self, outside: &Netlink, home: &Namespace, (index, name): (u32, &str)) -> io::Result<()> {
         let settings = Settings::default().alias("").mtu(self.mtu);
         let settings = self.mac.into_iter().fold(settings, Settings::mac);
-        let set = outside.set_link(at_home.index, &settings);
-        let up =
-            if self.up { outside.set_link(at_home.index, &Settings::default().up(true)) } else { Ok(()) };
-        let threads = if self.threaded { Ok(()) } else { unthread(home, &at_home.name) };
-        moved.and(set).and(up).and(threads)
+        let set = outside.set_link(index, &settings);
+        let up = if self.up { outside.set_link(index, &Settings::default().up(true)) } else { Ok(()) };
+        let threads = if self.threaded { Ok(()) } else { unthread(home, name) };
+        set.and(up).and(threads)
+    }
+
+    /// Finds it on the host, to which somebody has pulled it out of the namespace: it has its alias there.
+    pub(crate) fn astray(&self, outside: &Netlink) -> io::Result<Option<Link>> {
+        let links: Vec<Link> = outside.all()?;
+        Ok(links.into_iter().find(|link| self.is(link)))
+    }
+
+    /// Restores it on the host if somebody has pulled it out of the namespace.
+    fn restore_astray(&self, outside: &Netlink, home: &Namespace) -> io::Result<()> {
+        let Some(astray) = self.astray(outside)? else { return Ok(()) };
+        // An interface that is up cannot be renamed.
+        let down = outside.set_link(astray.index, &Settings::default().up(false));
+        let named = down.and_then(|()| outside.set_link(astray.index, &Settings::default().name(&self.link)));
+        let name = if named.is_ok() { &self.link } else { &astray.name };
+        named.and(self.restore(outside, home, (astray.index, name)))
     }
 
     /// Finds it in the namespace: under its name there and with its alias, or, if the move was interrupted, as it was on the

@@ -38,6 +38,7 @@ mod observed;
 mod plan;
 mod router;
 mod six;
+mod spread;
 mod step;
 mod typed;
 
@@ -49,9 +50,11 @@ pub use error::Error;
 pub use leftover::{Leftover, MovedInterface};
 pub use napi::NapiThread;
 pub use netlink::MacvtapMode as Mode;
+pub use netlink::{Queue, QueueKind};
 pub use observed::{ObservedInterface, ObservedState};
 pub use plan::{Obstacle, steps};
 pub use router::{Health, Journal, Router, Surroundings};
+pub use spread::{SpreadRoute, Way};
 pub use step::{NewInterface, Object, Setting, Step};
 pub use typed::{RouteType, TypedRoute};
 

@@ -1,6 +1,6 @@
 //! Reading the observed state of a namespace.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
 use netlink::{Address, Link, Neighbour as Found, Route as Entered, RouteKind, State};
@@ -8,7 +8,7 @@ use netlink::{Address, Link, Neighbour as Found, Route as Entered, RouteKind, St
 use crate::error::Refusal;
 use crate::executor::OwnNamespace;
 use crate::managed::ManagedObjects;
-use crate::{ObservedInterface, ObservedState, Origin, Route, RouteType, RouterConfig, TypedRoute};
+use crate::{ObservedInterface, ObservedState, Origin, Route, RouteType, RouterConfig, TypedRoute, spread};
 
 /// Routing protocol number that distinguishes the router's own routes (RTPROT_*; numbers from 32 are available
 /// to user space).
@@ -34,6 +34,7 @@ pub(crate) fn look(
     look_at_neighbours(own, known, &names, &mut seen)?;
     let routes: Vec<Entered> = own.kernel.all()?;
     seen.routes = routes.iter().filter_map(|route| route_of(route, &names)).collect();
+    seen.spread = spread::look(own, &routes, &names)?;
     seen.typed = routes.iter().filter_map(typed_of).collect();
     look_at_threads(own, known, &mut seen)?;
     for key in wanted.sysctls.keys() {
@@ -60,8 +61,17 @@ fn present(
     if origin.is_none() && wanted.interface(&link.name).is_none() {
         return None;
     }
-    let addresses = Default::default();
-    Some(ObservedInterface { origin, mac: link.mac, mtu: link.mtu, up: link.up, addresses, threaded: false })
+    Some(ObservedInterface {
+        origin,
+        mac: link.mac,
+        mtu: link.mtu,
+        up: link.up,
+        carrier: link.running,
+        addresses: BTreeSet::new(),
+        threaded: false,
+        // It is at the other end, which `Executor::look_at_queues` may find.
+        queue: wanted.interface(&link.name).and_then(|interface| interface.queue),
+    })
 }
 
 fn look_at_addresses(
@@ -103,6 +113,7 @@ fn look_at_neighbours(
 /// Returns `None` for a route of another program.
 fn route_of(route: &Entered, names: &BTreeMap<u32, String>) -> Option<Route> {
     let is_ours = route.protocol == PROTOCOL && route.id.table == MAIN && route.kind == RouteKind::Unicast;
+    let is_ours = is_ours && route.group.is_none();
     let [hop] = route.next_hops.as_slice() else { return None };
     let interface = names.get(&hop.index).filter(|_| is_ours)?.clone();
     Some(Route { to: route.id.to, via: hop.via, interface, metric: route.id.metric })

@@ -19,6 +19,8 @@ pub(crate) struct ManagedObjects {
     pub(crate) given: BTreeSet<String>,
     /// Interfaces with threaded NAPI, in the present, the former or the new configuration.
     pub(crate) threaded: BTreeSet<String>,
+    /// Pairs with a queueing discipline at the other end, in the present, the former or the new configuration.
+    pub(crate) queued: BTreeSet<String>,
 }
 
 impl ManagedObjects {
@@ -29,6 +31,7 @@ impl ManagedObjects {
             self.addresses.extend(interface.addresses.iter().map(|own| (name.clone(), *own)));
             self.given.extend((interface.origin == Origin::External).then(|| name.clone()));
             self.threaded.extend(interface.threaded.then(|| name.clone()));
+            self.queued.extend(interface.queue.map(|_| name.clone()));
         }
         let neighbours = wanted.neighbours.iter().map(|one| (one.interface.clone(), one.ip));
         self.neighbours.extend(neighbours);

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use netlink::{Mac, Prefix};
+use netlink::{Mac, Prefix, Queue};
 
-use crate::{Origin, Route, TypedRoute};
+use crate::{Origin, Route, SpreadRoute, TypedRoute};
 
 /// Observed state of those objects of a router's namespace that are, or were, configured. Objects of others are left out, except
 /// for interfaces with configured names.
@@ -15,6 +15,8 @@ pub struct ObservedState {
     pub interfaces: BTreeMap<String, ObservedInterface>,
     /// The router's own routes, identified by their routing protocol.
     pub routes: BTreeSet<Route>,
+    /// Those of them with several gateways.
+    pub spread: BTreeSet<SpreadRoute>,
     /// Those of them by which nothing is forwarded.
     pub typed: BTreeSet<TypedRoute>,
     /// Permanent neighbours, by interface and address.
@@ -34,8 +36,12 @@ pub struct ObservedInterface {
     pub mtu: u32,
     /// True if it is administratively up.
     pub up: bool,
+    /// True if it has carrier, without which it has no next hops of groups.
+    pub carrier: bool,
     /// Addresses.
     pub addresses: BTreeSet<Prefix>,
     /// True if kernel threads of its own do its receive work (threaded NAPI).
     pub threaded: bool,
+    /// Queueing discipline at the other end of the pair; that of an end which was moved or renamed counts as the desired one.
+    pub queue: Option<Queue>,
 }

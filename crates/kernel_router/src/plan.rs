@@ -5,8 +5,11 @@
 //! refused change can be undone. Side effects are:
 //!
 //! * an interface that goes down, or is deleted, loses its routes, its neighbours and its IPv6 addresses;
+//! * a VLAN goes down, or is deleted, with the interface below it, and so goes before that and comes after it;
 //! * an interface that loses its last IPv4 address loses its IPv4 routes and neighbours (`fib_disable_ip`);
 //! * an interface whose Ethernet address changes loses its neighbours (`neigh_changeaddr`);
+//! * an interface that goes down or loses its carrier loses its next hops of groups: they are planned only where there is carrier,
+//!   so that a second plan lays the routes of interfaces that the first one has created;
 //! * a namespace in which IPv6 is disabled loses its IPv6 routes that forward nothing, because they belong to `lo`.
 
 use std::collections::BTreeSet;
@@ -17,7 +20,7 @@ use crate::config::{FORWARD, interface_of};
 use crate::six::{self, NO_IPV6};
 use crate::{
     Interface, Neighbour, NewInterface, Object, ObservedInterface, ObservedState, Origin, Route,
-    RouterConfig, Setting, Step, TypedRoute,
+    RouterConfig, Setting, SpreadRoute, Step, TypedRoute,
 };
 
 /// Reason for which the observed state cannot become the desired one.
@@ -45,17 +48,41 @@ pub enum Obstacle {
 /// # Errors
 /// An interface that others provide does not exist, or one to be created exists already.
 pub fn steps(wanted: &RouterConfig, seen: &ObservedState) -> Result<Vec<Step>, Obstacle> {
-    let now = wanted.applicable();
+    let mut now = wanted.applicable();
     now.interfaces.iter().try_for_each(|interface| obstacle(interface, seen))?;
+    now.spread = connected(&now, seen);
     let (routes, neighbours) = (now.routes.iter().collect(), now.neighbours.iter().collect());
-    let typed = now.typed.iter().collect();
-    let mut plan = Plan { now: &now, seen, routes, typed, neighbours, steps: Vec::new() };
+    let (spread, typed) = (now.spread.iter().collect(), now.typed.iter().collect());
+    let mut plan = Plan { now: &now, seen, routes, spread, typed, neighbours, steps: Vec::new() };
     plan.remove_dependents();
     plan.remove_interfaces();
     plan.set_parameters();
     plan.add_interfaces();
     plan.add_dependents();
     Ok(plan.steps)
+}
+
+/// Returns the observed and the desired interface, if it stays. A VLAN goes with the interface below it.
+fn staying<'a>(
+    now: &'a RouterConfig,
+    seen: &'a ObservedState,
+    name: &str,
+) -> Option<(&'a ObservedInterface, &'a Interface)> {
+    let same = |name: &str| {
+        let (present, interface) = (seen.interfaces.get(name)?, now.interface(name)?);
+        (present.origin.as_ref() == Some(&interface.origin)).then_some((present, interface))
+    };
+    let found = same(name)?;
+    found.1.lower().is_none_or(|lower| same(lower).is_some()).then_some(found)
+}
+
+/// Returns the routes with several gateways that can be laid: by the interfaces that have carrier, and have existed before.
+fn connected(now: &RouterConfig, seen: &ObservedState) -> Vec<SpreadRoute> {
+    let is_usable = |name: &str| staying(now, seen, name).is_some_and(|(present, _)| present.carrier);
+    let mut all = now.spread.clone();
+    all.iter_mut().for_each(|route| route.ways.retain(|way| is_usable(&way.interface)));
+    all.retain(|route| !route.ways.is_empty());
+    all
 }
 
 fn obstacle(interface: &Interface, seen: &ObservedState) -> Result<(), Obstacle> {
@@ -76,6 +103,7 @@ struct Plan<'a> {
     seen: &'a ObservedState,
     /// Its routes and neighbours as sets, for look-ups: there may be many.
     routes: BTreeSet<&'a Route>,
+    spread: BTreeSet<&'a SpreadRoute>,
     typed: BTreeSet<&'a TypedRoute>,
     neighbours: BTreeSet<&'a Neighbour>,
     steps: Vec<Step>,
@@ -84,8 +112,7 @@ struct Plan<'a> {
 impl<'a> Plan<'a> {
     /// Returns the observed and the desired interface, if it stays.
     fn staying(&self, name: &str) -> Option<(&'a ObservedInterface, &'a Interface)> {
-        let (present, interface) = (self.seen.interfaces.get(name)?, self.now.interface(name)?);
-        (present.origin.as_ref() == Some(&interface.origin)).then_some((present, interface))
+        staying(self.now, self.seen, name)
     }
 
     /// Returns true if the routes and neighbours of this family survive the changes of an interface.
@@ -107,6 +134,12 @@ impl<'a> Plan<'a> {
         self.seen.routes.contains(route)
             && self.routes.contains(route)
             && self.holds(&route.interface, route.to.ip.is_ipv4())
+    }
+
+    /// Returns true if a route with several gateways exists and stays.
+    fn has_spread(&self, route: &SpreadRoute) -> bool {
+        let is_held = route.ways.iter().all(|way| self.holds(&way.interface, way.via.is_ipv4()));
+        self.seen.spread.contains(route) && self.spread.contains(route) && is_held
     }
 
     /// Returns true if a route by which nothing is forwarded exists and stays.
@@ -139,9 +172,12 @@ impl<'a> Plan<'a> {
         // A gateway may be in a network that is on the link by another route, so routes with gateways are removed first.
         routes.sort_by_key(|route| route.via.is_none());
         let routes = routes.into_iter().cloned().map(Object::Route);
+        let spread = self.seen.spread.iter().filter(|route| !self.has_spread(route));
+        let spread = spread.cloned().map(Object::SpreadRoute);
         let typed = self.seen.typed.iter().filter(|route| !self.has_typed(route));
         let typed = typed.copied().map(Object::TypedRoute);
-        let lifted: Vec<Step> = neighbours.chain(routes).chain(typed).map(Step::Remove).collect();
+        let lifted = neighbours.chain(spread).chain(routes).chain(typed).map(Step::Remove);
+        let lifted: Vec<Step> = lifted.collect();
         self.steps.extend(lifted);
         let seen = self.seen;
         for (name, present) in &seen.interfaces {
@@ -152,10 +188,14 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// Turns off threaded NAPI, sets interfaces down, and removes interfaces.
+    /// Turns off threaded NAPI, sets interfaces down, and removes interfaces, with the queues at their other ends.
     fn remove_interfaces(&mut self) {
         let seen = self.seen;
-        for (name, present) in &seen.interfaces {
+        // VLANs before the interfaces below them.
+        let is_vlan = |present: &ObservedInterface| matches!(present.origin, Some(Origin::Vlan { .. }));
+        let vlans = seen.interfaces.iter().filter(|(_, present)| is_vlan(present));
+        let others = seen.interfaces.iter().filter(|(_, present)| !is_vlan(present));
+        for (name, present) in vlans.chain(others) {
             let staying = self.staying(name).map(|(_, interface)| interface);
             let mut unset = |is_on: bool, stays_on: bool, setting: fn(bool) -> Setting| {
                 if is_on && !stays_on {
@@ -164,6 +204,9 @@ impl<'a> Plan<'a> {
             };
             unset(present.threaded, staying.is_some_and(|interface| interface.threaded), Setting::Threaded);
             unset(present.up, staying.is_some_and(|interface| interface.up), Setting::Up);
+            if staying.is_none() && present.queue.is_some() {
+                self.steps.push(set(name, Setting::Queue(present.queue), Setting::Queue(None)));
+            }
             if let Some(origin) = present.origin.as_ref().filter(|_| staying.is_none())
                 && *origin != Origin::External
             {
@@ -208,6 +251,10 @@ impl<'a> Plan<'a> {
                 }))),
             }
             self.set_parameters_of(interface);
+            let has = self.staying(name).and_then(|(present, _)| present.queue);
+            if has != interface.queue {
+                self.steps.push(set(name, Setting::Queue(has), Setting::Queue(interface.queue)));
+            }
             if interface.up && !self.staying(name).is_some_and(|(present, _)| present.up) {
                 self.steps.push(set(name, Setting::Up(false), Setting::Up(true)));
             }
@@ -250,9 +297,11 @@ impl<'a> Plan<'a> {
         let mut routes: Vec<&Route> = now.routes.iter().filter(|route| !self.has_route(route)).collect();
         routes.sort_by_key(|route| route.via.is_some());
         let routes = routes.into_iter().cloned().map(Object::Route);
+        let spread = now.spread.iter().filter(|route| !self.has_spread(route));
+        let spread = spread.cloned().map(Object::SpreadRoute);
         let typed = now.typed.iter().filter(|route| !self.has_typed(route));
         let typed = typed.copied().map(Object::TypedRoute);
-        let laid: Vec<Step> = neighbours.chain(routes).chain(typed).map(Step::Add).collect();
+        let laid: Vec<Step> = neighbours.chain(routes).chain(spread).chain(typed).map(Step::Add).collect();
         self.steps.extend(laid);
         for interface in now.interfaces.iter().filter(|interface| interface.threaded) {
             if !self.staying(&interface.name).is_some_and(|(present, _)| present.threaded) {

@@ -119,15 +119,27 @@ impl Router {
         }
     }
 
-    /// Restores what others have removed from the namespace. Returns the steps that were carried out.
+    /// Returns true if its namespace has its published name. `ip netns delete` removes the name, and the namespace stays.
+    pub fn is_named(&self) -> bool {
+        let Some(name) = &self.wanted.published else { return true };
+        let named = Namespace::open_named(name).and_then(|found| found.id());
+        named.is_ok_and(|id| self.own.namespace.id().is_ok_and(|own| own == id))
+    }
+
+    /// Restores what others have removed from the namespace, and its name. Returns the steps that were carried out.
     ///
     /// # Errors
     /// One line: what cannot be restored.
     pub fn repair(&mut self, site: &Surroundings<'_>, journal: Journal<'_>) -> Result<Vec<Step>, Error> {
+        if !self.is_named() {
+            drop(self.published.take());
+            self.publish(site)?;
+        }
         self.apply(self.wanted.clone(), site, journal)
     }
 
-    /// Returns the steps that a change to this configuration would take.
+    /// Returns the steps that a change to this configuration would take, except for those at the other ends of its pairs, which are
+    /// not looked at.
     ///
     /// # Errors
     /// One line: the configuration is invalid, or something is in the way.
@@ -233,7 +245,10 @@ impl Router {
     fn finish(&mut self) -> Result<(), Error> {
         self.unthread_given();
         let kept = std::mem::take(&mut self.own.kept);
+        // If it cannot be looked at, only what is inside is removed.
+        let missing = self.own.missing_pairs().unwrap_or_default();
         let emptied = empty(&self.wanted.name, &self.own.namespace, &kept, &self.own.home);
+        self.own.delete_pulled_out(&missing);
         self.own.made.clear();
         drop(self.published.take());
         self.has_ended = true;
@@ -367,7 +382,11 @@ fn next(
     wanted: &RouterConfig,
     done: &mut Vec<Step>,
 ) -> Result<bool, Error> {
-    let todo = todo(wanted, &seen(executor.own, known, wanted)?)?;
+    let mut seen = seen(executor.own, known, wanted)?;
+    executor
+        .look_at_queues(&known.queued, &mut seen)
+        .map_err(|e| Error::refused(&wanted.name, "looking at the queues before its namespace", e))?;
+    let todo = todo(wanted, &seen)?;
     let is_any = !todo.is_empty();
     for step in todo {
         executor.carry(&step).map_err(|refusal| Error::of_step(&wanted.name, &step, refusal))?;

@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use netlink::{Mac, Prefix};
+use netlink::{Mac, Prefix, Queue};
 
-use crate::{Neighbour, Origin, Route, TypedRoute};
+use crate::{Neighbour, Origin, Route, SpreadRoute, TypedRoute};
 
 /// One change of a namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,6 +47,8 @@ pub enum Object {
     },
     /// A route.
     Route(Route),
+    /// A route with several gateways.
+    SpreadRoute(SpreadRoute),
     /// A route by which nothing is forwarded.
     TypedRoute(TypedRoute),
     /// A permanent neighbour.
@@ -77,6 +79,8 @@ pub enum Setting {
     Up(bool),
     /// Threaded NAPI: kernel threads of its own do its receive work.
     Threaded(bool),
+    /// Queueing discipline at the other end of the pair; `None`: the default one.
+    Queue(Option<Queue>),
 }
 
 impl Step {
@@ -115,7 +119,7 @@ impl Object {
             Self::Interface(made) => Some(&made.interface),
             Self::Address { interface, .. } => Some(interface),
             Self::Route(route) => Some(&route.interface),
-            Self::TypedRoute(_) => None,
+            Self::SpreadRoute(_) | Self::TypedRoute(_) => None,
             Self::Neighbour(neighbour) => Some(&neighbour.interface),
         }
     }
@@ -135,6 +139,7 @@ impl fmt::Display for Object {
             Self::Interface(made) => write!(out, "{}", made.origin),
             Self::Address { prefix, .. } => write!(out, "the address {prefix}"),
             Self::Route(route) => write!(out, "the route {route}"),
+            Self::SpreadRoute(route) => write!(out, "the route {route}"),
             Self::TypedRoute(route) => write!(out, "the route {route}"),
             Self::Neighbour(Neighbour { ip, mac, .. }) => {
                 write!(out, "the neighbour {ip} {}", MacDisplay(mac))
@@ -152,6 +157,8 @@ impl fmt::Display for Setting {
             Self::Up(false) => out.write_str("down"),
             Self::Threaded(true) => out.write_str("threaded NAPI"),
             Self::Threaded(false) => out.write_str("no threaded NAPI"),
+            Self::Queue(Some(queue)) => write!(out, "a {queue} at the other end"),
+            Self::Queue(None) => out.write_str("no queue at the other end"),
         }
     }
 }

@@ -117,6 +117,6 @@ impl SinkBench for Swallowing {
 
 #[test]
 fn a_sink_is_a_sink() {
-    let expected = Expected { flows: FLOWS, frame: 64, ttl: 64, destination_mac: None };
+    let expected = Expected { flows: FLOWS, frame: 64, six: false, ttl: 64, destination_mac: None };
     check_sink(|| Swallowing(Sink::new(expected.clone())));
 }

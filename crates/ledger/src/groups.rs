@@ -144,6 +144,18 @@ counters! {
         drop_rx_pieces,
     }
 
+    /// One interface for a VLAN from the router's side, written by one vCPU.
+    pub struct VlanCounters {
+        /// Frames received in this VLAN.
+        in_frames,
+        /// Octets of those frames, without their tags.
+        in_bytes,
+        /// Frames sent into this VLAN.
+        out_frames,
+        /// Octets of those frames, without their tags.
+        out_bytes,
+    }
+
     /// Outcome of the frames of one vCPU's router.
     pub struct RouterCounters {
         /// Frames forwarded from one NIC to another (or out of the same one).

@@ -13,9 +13,9 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 pub use groups::{
     E1000Registers, NicDirection, NicInterrupts, PortCounters, RouterCounters, RouterNic, SinkTally,
-    VcpuExits, WorkCounters,
+    VcpuExits, VlanCounters, WorkCounters,
 };
-pub use stations::{ApplicationTally, StationTally};
+pub use stations::{ApplicationTally, BalancerTally, StationTally};
 
 /// A counter with one writer at a time; readers see a recent value.
 #[derive(Debug, Default)]

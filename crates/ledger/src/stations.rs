@@ -1,4 +1,4 @@
-//! Groups of counters of guests that are end stations or applications.
+//! Groups of counters of guests that are end stations, applications or balancers.
 
 use crate::counters;
 
@@ -34,5 +34,28 @@ counters! {
         delivered,
         /// Interrupts that the driver served.
         interrupts,
+    }
+
+    /// Frames of a balancer that is a virtual machine. From outside: spread + passed + drop_foreign + drop_no_member; from inside:
+    /// returned + drop_stranger; orders from both.
+    pub struct BalancerTally {
+        /// Frames from outside that it has sent to members.
+        spread,
+        /// Frames, among those, that were dealt out one by one, so that those of a flow may overtake each other.
+        spread_in_turn,
+        /// Frames from outside for one member, which it has passed on: probes of the host.
+        passed,
+        /// Frames of members that it has sent outside.
+        returned,
+        /// Orders of the host that it has passed on.
+        orders,
+        /// Tables that it has taken from orders.
+        tables,
+        /// Frames from outside that are not for the group.
+        drop_foreign,
+        /// Frames from outside lost because no member has their flow.
+        drop_no_member,
+        /// Frames from inside that no member has sent.
+        drop_stranger,
     }
 }

@@ -80,6 +80,13 @@ pub enum ToPlane {
         /// Whether it gets none.
         is_on: bool,
     },
+    /// A member of a group does not know the routes of its control plane, and gets no frames; or it knows them now.
+    Learning {
+        /// Its router.
+        router: String,
+        /// Whether it does not know them.
+        is_on: bool,
+    },
     /// What the control plane of a router has found. Answered by [`ToSupervisor::Learned`].
     Learn {
         /// Its router.
@@ -194,7 +201,7 @@ impl PlanWithSupplies {
 pub struct Supply {
     /// Their purpose.
     pub need: SupplyKind,
-    /// The NIC (`edge.wan`) or router that they are for; empty if they are for all.
+    /// The NIC (`edge.wan`), router or group that they are for; empty if they are for all.
     pub of: String,
     /// Their description, from the process that opened them.
     pub what: Value,
@@ -214,6 +221,12 @@ pub enum SupplyKind {
     Door,
     /// Shadow of a NIC, in the namespace of its router's control plane.
     Shadow,
+    /// Route table of a group, to read.
+    GroupRoutes,
+    /// Neighbour table of a group: to read, and for the main data plane also to write.
+    GroupNeighbours,
+    /// Desk of a member of a group, which it writes.
+    Desk,
     /// Files of a Linux guest: as many descriptors as its configuration names.
     Images,
     /// vhost-net devices for a NIC.

@@ -82,7 +82,10 @@ const AT_LEAST: &[(&str, &str, f64)] = &[
     ("forward/kvm/virtio-net/64/sandbox", "forward/kvm/virtio-net/64", 0.98),
     ("forward/process/virtio-net/64", "forward/kvm/virtio-net/64", 0.95),
     ("forward/kvm/virtio-net/64/queues=2/vcpus=2", "forward/kvm/virtio-net/64", 0.9),
-    ("forward/kvm/virtio-net/64/routes=1000000", "forward/kvm/virtio-net/64", 0.6),
+    // The Internet's tables, and IPv6 against IPv4 with frames of the same length.
+    ("forward/kvm/virtio-net/64/routes=1000000", "forward/kvm/virtio-net/64", 0.8),
+    ("forward/kvm/virtio-net/80/ipv6", "forward/kvm/virtio-net/80", 0.85),
+    ("forward/kvm/virtio-net/80/ipv6/routes=250000", "forward/kvm/virtio-net/80/ipv6", 0.7),
     // Through TAPs, against the same system calls without a router; through AF_XDP, against TAPs.
     ("forward/kvm/virtio-net/tap/64", "forward/bare-loop/tap/64", 0.9),
     ("uplink/xdp/64", "uplink/tap/64", 1.7),
@@ -121,6 +124,27 @@ const AT_LEAST: &[(&str, &str, f64)] = &[
     ("hostile/kvm/virtio-net/64/beside-kicks", "hostile/kvm/virtio-net/64/alone", 0.95),
     // Engine kernel, compared with the same forwarding set up by hand.
     ("container-by-hand/64/kernel/veth", "container-by-hand/64/by-hand/veth", 0.97),
+    // Eight routers on a core, compared with one.
+    ("container-eight/64/kernel/veth/8-on-a-core", "container-eight/64/kernel/veth/1-on-a-core", 0.94),
+    ("container-eight/64/kernel/macvlan/8-on-a-core", "container-eight/64/kernel/macvlan/1-on-a-core", 0.94),
+    ("container-eight/64/kvm/tap/8-on-a-core", "container-eight/64/kvm/tap/1-on-a-core", 0.85),
+    (
+        "container-eight/64/kvm/macvtap-for-vf/8-on-a-core",
+        "container-eight/64/kvm/macvtap-for-vf/1-on-a-core",
+        0.85,
+    ),
+    // While 100,000 routes a second change, against none, and against as many of a table that nobody reads, which takes as much CPU
+    // time: with two CPUs the generator's.
+    (
+        "forward-updates/kvm/virtio-net/64/routes=100000/updates",
+        "forward-updates/kvm/virtio-net/64/routes=100000/at-rest",
+        0.95,
+    ),
+    (
+        "forward-updates/kvm/virtio-net/64/routes=100000/updates",
+        "forward-updates/kvm/virtio-net/64/routes=100000/updates-elsewhere",
+        0.95,
+    ),
     // Effect of a guarantee beside a flood.
     ("guarantee/kvm/virtio-net/60/tap/promised", "guarantee/kvm/virtio-net/60/tap/not-promised", 1.3),
 ];
@@ -183,10 +207,43 @@ pub const LIMITS: &[Limit] = &[
     // A kernel router: the 99th percentile of the milliseconds from `start` to its first frame, and MiB of each of 100 routers.
     takes("container-boot/kernel/macvlan", 5.0),
     takes("container-memory/kernel/veth/100-routers", 0.5),
+    // A member that comes or goes at 0.9 of what its group carries: percent of the frames lost in that second, and flows reordered of
+    // those that stay where they are.
+    takes("group-change/parallel/64/added", 0.1),
+    takes("group-change/parallel/64/removed", 0.1),
+    takes("group-change/multistage/64/added", 0.1),
+    takes("group-change/multistage/64/removed", 0.1),
+    limit("group-change/parallel/64/added", "reordered_unmoved", 0.0, 0.5),
+    limit("group-change/parallel/64/removed", "reordered_unmoved", 0.0, 0.5),
+    limit("group-change/multistage/64/added", "reordered_unmoved", 0.0, 0.5),
+    limit("group-change/multistage/64/removed", "reordered_unmoved", 0.0, 0.5),
+    // 99th percentiles of milliseconds: until all flows pass after a member was killed, and until a new one has forwarded a frame.
+    takes("group-killed/kvm/virtio-net/tap/parallel", 50.0),
+    takes("group-killed/kvm/virtio-net/tap/multistage", 50.0),
+    takes("group-new/kvm/virtio-net/tap/parallel", 5.0),
+    takes("group-new/kvm/virtio-net/tap/multistage", 5.0),
+    // Each of 200 routers: MiB beyond its guest memory, and percent of a core when idle; seconds until all are up.
+    takes("density/kvm/200-routers", 2.0),
+    limit("density/kvm/200-routers", "idle_percent", 0.0, 0.02),
+    limit("density/kvm/200-routers", "up_s", 0.0, 2.0),
+    // A million routes in zebra's place: thousands a second, and seconds until the last packet goes by them; and the same behind zebra.
+    limit("full-table/replay/1000000", "median", 300.0, f64::INFINITY),
+    limit("full-table/replay/1000000", "last_packet_s", 0.0, 4.0),
+    limit("full-table/zebra/ringroad/1000000", "last_packet_after_zebra_s", 0.0, 0.5),
+    // Milliseconds from BFD's verdict until a million routes have left a next hop, p99; sessions of 3 x 50 ms lost in a flood.
+    takes("bfd-failover/routes=1000000", 10.0),
+    takes("bfd-flood/kvm/3x50ms", 0.5),
     // An idle router: percent of a core, and MiB beyond its guest memory.
     takes("idle/cpu/routers=1", 0.05),
     takes("idle/cpu/routers=10", 0.05),
     takes("idle/memory/routers=10", 0.3),
+    // Millions of look-ups a second in the Internet's IPv6 table, on one core.
+    limit("lookup/ipv6/routes=250000", "median", 100.0, f64::INFINITY),
+    // Shares of the frames to known hosts that are forwarded during a scan, with a table that has room for all of them, and with the usual
+    // one; and of hosts that answer although they are first addressed then.
+    limit("scan/kvm/virtio-net/64/hosts=20000/neighbours=32768", "median", 0.99, f64::INFINITY),
+    limit("scan/kvm/virtio-net/64/hosts=20000/neighbours=32768", "first_addressed", 1.0, f64::INFINITY),
+    limit("scan/kvm/virtio-net/64/hosts=3000/neighbours=4096", "median", 0.99, f64::INFINITY),
     // Round-trip time in microseconds.
     takes("round-trip/kvm/virtio-net/64/polling", 0.75),
     takes("round-trip/kvm/virtio-net/64/sleeping", 70.0),

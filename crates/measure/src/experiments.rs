@@ -23,6 +23,11 @@ const ROUND_TRIP_ITR: [&str; 5] = ["round-trip", "--nic", "e1000", "--itr", "100
 const ROUND_TRIP_1MS: [&str; 5] = ["round-trip", "--nic", "e1000", "--itr", "4000"];
 const ROUND_TRIP_ADAPTIVE: [&str; 5] = ["round-trip", "--nic", "e1000", "--itr", "adaptive"];
 
+/// With frames as short as those of IPv6 can be; the IPv4 peer is `forward --frame 80`.
+const FORWARD_IPV6: [&str; 5] = ["forward", "--frame", "80", "--family", "ipv6"];
+const FORWARD_IPV6_250K: [&str; 7] = ["forward", "--frame", "80", "--family", "ipv6", "--routes", "250000"];
+const LOOKUP_IPV6_250K: [&str; 5] = ["lookup", "--family", "ipv6", "--routes", "250000"];
+
 /// iperf3 measures whole seconds: two alternating measurements of each variant in a round.
 const TCP_FORWARD: [&str; 5] = ["tcp-forward", "--seconds", "0.2", "--repeat", "2"];
 const TCP_FORWARD_PROCESS: [&str; 7] =
@@ -44,6 +49,11 @@ pub const EXPERIMENTS: &[Experiment] = &[
     Experiment { name: "forward-process", words: &["forward", "--engine", "process"], timed: true },
     Experiment { name: "forward-2q", words: &["forward", "--queues", "2", "--vcpus", "2"], timed: true },
     Experiment { name: "forward-1m", words: &["forward", "--routes", "1000000"], timed: true },
+    Experiment { name: "forward-80", words: &["forward", "--frame", "80"], timed: true },
+    Experiment { name: "forward-ipv6", words: &FORWARD_IPV6, timed: true },
+    Experiment { name: "forward-ipv6-250k", words: &FORWARD_IPV6_250K, timed: true },
+    Experiment { name: "lookup-ipv6-250k", words: &LOOKUP_IPV6_250K, timed: true },
+    Experiment { name: "scan", words: &["scan"], timed: true },
     Experiment { name: "guest-to-guest", words: &["guest-to-guest"], timed: true },
     Experiment { name: "guest-to-guest-csb", words: &["guest-to-guest", "--nic", "e1000"], timed: true },
     Experiment { name: "guest-tx", words: &["guest-tx"], timed: true },
@@ -78,7 +88,16 @@ pub const EXPERIMENTS: &[Experiment] = &[
     Experiment { name: "boot", words: &["boot"], timed: false },
     Experiment { name: "boot-process", words: &["boot", "--engine", "process"], timed: false },
     Experiment { name: "idle", words: &["idle"], timed: false },
+    Experiment { name: "forward-updates", words: &["forward-updates"], timed: true },
+    Experiment { name: "full-table", words: &["full-table", "--repeat", "1"], timed: false },
+    Experiment { name: "bfd-failover", words: &["bfd-failover", "--repeat", "1"], timed: false },
+    Experiment { name: "bfd-flood", words: &["bfd-flood", "--repeat", "1"], timed: false },
     Experiment { name: "container-by-hand", words: &["container-by-hand"], timed: true },
+    Experiment { name: "container-eight", words: &["container-eight"], timed: true },
     Experiment { name: "container-boot", words: &["container-boot", "--repeat", "1"], timed: false },
     Experiment { name: "container-memory", words: &["container-memory", "--repeat", "1"], timed: false },
+    Experiment { name: "group-change", words: &["group-change", "--repeat", "1"], timed: false },
+    Experiment { name: "group-killed", words: &["group-killed", "--repeat", "1"], timed: false },
+    Experiment { name: "group-new", words: &["group-new", "--repeat", "1"], timed: false },
+    Experiment { name: "density", words: &["density", "--repeat", "1"], timed: false },
 ];

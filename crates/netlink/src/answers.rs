@@ -12,6 +12,9 @@ const HEADER: usize = 16;
 const FIRST_OBJECT: u16 = 16;
 /// Largest message type parsed here: RTM_GETRULE.
 const LAST_OBJECT: u16 = 34;
+/// Message type of a queueing discipline (RTM_NEWQDISC), which `queue` reads: the library's parsers of traffic control are not for
+/// octets of all kinds.
+const QUEUE: u16 = 36;
 
 /// A message of the kernel.
 #[derive(Debug)]
@@ -30,6 +33,8 @@ pub(crate) struct Answer {
 pub(crate) enum Content {
     /// An object of a table exists, or was deleted.
     Object(RouteNetlinkMessage),
+    /// A queueing discipline exists: the message without its header.
+    Queue(Vec<u8>),
     /// End of the answer.
     End(io::Result<()>),
     /// A message about something else.
@@ -57,6 +62,11 @@ pub(crate) fn answers(datagram: &[u8]) -> impl Iterator<Item = io::Result<Answer
 
 fn read(octets: &[u8]) -> io::Result<Answer> {
     let kind = u16::from_ne_bytes([octets[4], octets[5]]);
+    if kind == QUEUE {
+        let sequence = u32::from_ne_bytes([octets[8], octets[9], octets[10], octets[11]]);
+        let content = Content::Queue(octets[HEADER..].to_vec());
+        return Ok(Answer { sequence, interrupted: false, replaces: false, content });
+    }
     if kind > LAST_OBJECT {
         return Ok(Answer { sequence: 0, interrupted: false, replaces: false, content: Content::Other });
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::answers::{Content, answers};
 use crate::mirror::Tables;
+use crate::queue::read;
 use crate::{Change, News, Object};
 
 /// Feeds a datagram to the tables of a mirror.
@@ -13,7 +14,14 @@ use crate::{Change, News, Object};
 pub fn take_datagram(datagram: &[u8]) {
     let (mut tables, mut told) = (Tables::default(), Told::default());
     for answer in answers(datagram).flatten() {
-        let Content::Object(message) = answer.content else { continue };
+        let message = match answer.content {
+            Content::Object(message) => message,
+            Content::Queue(octets) => {
+                let _ = read(&octets);
+                continue;
+            }
+            Content::End(_) | Content::Other => continue,
+        };
         let mut news = Vec::new();
         tables.take(message, answer.replaces, &mut news);
         news.into_iter().for_each(|news| told.take(news));

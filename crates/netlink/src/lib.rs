@@ -1,5 +1,5 @@
-//! Network configuration of the kernel by rtnetlink(7): interfaces, addresses, neighbours, routes and rules
-//! of one network namespace. A [`Netlink`] queries and changes them; a [`Mirror`] holds a copy of all of them
+//! Network configuration of the kernel by rtnetlink(7): interfaces and their queueing disciplines, addresses, neighbours, routes and
+//! rules of one network namespace. A [`Netlink`] queries and changes them; a [`Mirror`] holds a copy of all of them
 //! and follows changes. A [`Generic`] reads and sets properties of interfaces that rtnetlink does not cover
 //! (features, NAPI).
 //!
@@ -18,7 +18,10 @@ mod link;
 mod make;
 mod mirror;
 mod neighbour;
+mod next_hop;
 mod prefix;
+mod queue;
+mod raw;
 mod route;
 mod rule;
 mod socket;
@@ -32,7 +35,9 @@ pub use link::{Link, Settings, Which};
 pub use make::{Kind, MacvtapMode};
 pub use mirror::{Mirror, News};
 pub use neighbour::{Neighbour, State};
+pub use next_hop::{NextHopKind, NextHopObject};
 pub use prefix::Prefix;
+pub use queue::{Queue, QueueKind, QueueState};
 pub use route::{NextHop, Route, RouteId, RouteKind};
 pub use rule::Rule;
 pub use socket::Netlink;

@@ -22,6 +22,8 @@ pub struct Link {
     pub up: bool,
     /// True if it has carrier (IFF_RUNNING).
     pub running: bool,
+    /// True if a protocol keeps it down (IFLA_PROTO_DOWN), as VRRP does at those that are not the master.
+    pub proto_down: bool,
     /// Index of the interface that it is a port of: a bridge, a bond, a datapath.
     pub master: Option<u32>,
     /// Index of its lower interface or of its peer; for a pair of veths that may be in another namespace.
@@ -202,6 +204,7 @@ impl Link {
             mtu: 0,
             up: flags.contains(LinkFlags::Up),
             running: flags.contains(LinkFlags::Running),
+            proto_down: false,
             master: None,
             lower: None,
             group: 0,
@@ -216,6 +219,7 @@ impl Link {
                 LinkAttribute::Controller(index) => link.master = Some(index).filter(|index| *index != 0),
                 LinkAttribute::Link(index) => link.lower = Some(index).filter(|index| *index != 0),
                 LinkAttribute::Group(group) => link.group = group,
+                LinkAttribute::ProtoDown(down) => link.proto_down = down != 0,
                 LinkAttribute::PermAddress(octets) => link.permanent_mac = octets.try_into().ok(),
                 LinkAttribute::IfAlias(alias) => link.alias = alias,
                 _ => {}

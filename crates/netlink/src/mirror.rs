@@ -67,26 +67,25 @@ impl Mirror {
         let (kernel, buffer) = (Netlink::open()?, vec![0; DATAGRAM]);
         let tables = Tables { keeps, ..Tables::default() };
         let mut mirror = Self { kernel, notifications, buffer, tables, overrun: true };
-        mirror.update()?;
+        while mirror.overrun {
+            mirror.update()?;
+        }
         Ok(mirror)
     }
 
     /// Handles the notifications since the last call, at most 256 datagrams, and returns the changes. Never
-    /// waits for a notification; after an overrun it dumps the tables.
+    /// waits for a notification. After an overrun it dumps the tables, once the socket is empty: until then the
+    /// kernel discards all further notifications, without another error (`NETLINK_S_CONGESTED`).
     ///
     /// # Errors
     /// A table could not be dumped; the next update tries again. Earlier notifications are in the tables.
     pub fn update(&mut self) -> io::Result<Vec<News>> {
         let mut news = Vec::new();
-        for _ in 0..BUDGET {
-            match socket::receive(&self.notifications, &mut self.buffer) {
-                Ok(len) => self.take(len, &mut news),
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
-                // ENOBUFS, once after an overrun, or any other error that may have lost a notification.
-                Err(_) => self.overrun = true,
-            }
-        }
+        let is_empty = self.receive(&mut news);
         if self.overrun {
+            if !is_empty {
+                return Ok(news);
+            }
             self.tables.dump(&self.kernel, &mut news)?;
             self.overrun = false;
         } else if self.tables.routes_are_old {
@@ -128,6 +127,19 @@ impl Mirror {
     /// Rules.
     pub const fn rules(&self) -> &Table<Rule> {
         &self.tables.rules
+    }
+
+    /// Handles notifications within the budget. Returns true if none is left.
+    fn receive(&mut self, news: &mut Vec<News>) -> bool {
+        for _ in 0..BUDGET {
+            match socket::receive(&self.notifications, &mut self.buffer) {
+                Ok(len) => self.take(len, news),
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return true,
+                // ENOBUFS, once after an overrun, or any other error that may have lost a notification.
+                Err(_) => self.overrun = true,
+            }
+        }
+        false
     }
 
     fn take(&mut self, len: usize, news: &mut Vec<News>) {

@@ -84,7 +84,7 @@ impl Netlink {
         self.change(RouteNetlinkMessage::NewRoute(message), NLM_F_CREATE | NLM_F_EXCL)
     }
 
-    /// Adds a route with any table, metric and protocol, and with at most one next hop.
+    /// Adds a route with any table, metric and protocol, and with at most one next hop, or by a next-hop object.
     ///
     /// # Errors
     /// ENETUNREACH: the gateway is on no connected network. ENETDOWN: the interface is down. ENODEV: there is no
@@ -130,8 +130,11 @@ impl Route {
         let hop = match self.next_hops.as_slice() {
             [] => None,
             [hop] => Some(hop),
+            _ if self.group.is_some() => None,
             _ => return Err(io::Error::new(io::ErrorKind::Unsupported, "a route with several next hops")),
         };
+        // The kernel tells the members of a group of next hops, too.
+        let hop = hop.filter(|_| self.group.is_none());
         let mut message = to_network(self.id.to);
         message.header.tos = self.id.tos;
         message.header.kind = kernel_kind(self.kind);
@@ -148,6 +151,7 @@ impl Route {
             message.attributes.push(RouteAttribute::Oif(hop.index));
             message.attributes.extend(hop.via.map(|via| gateway(self.id.to, via)));
         }
+        message.attributes.extend(self.group.map(RouteAttribute::NhId));
         Ok(message)
     }
 }

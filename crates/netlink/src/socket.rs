@@ -4,14 +4,14 @@ use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use netlink_packet_core::{
-    NLM_F_ACK, NLM_F_DUMP, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload,
+    NLM_F_ACK, NLM_F_DUMP, NLM_F_ECHO, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload,
 };
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_sys::protocols::NETLINK_ROUTE;
 use netlink_sys::{Socket, SocketAddr};
 
-use crate::Object;
 use crate::answers::{Content, answers};
+use crate::{Object, raw};
 
 /// Buffer for a datagram in octets: the kernel fills at most 32 KiB with a part of a dump.
 pub(crate) const DATAGRAM: usize = 64 << 10;
@@ -68,7 +68,7 @@ impl Netlink {
     /// # Errors
     /// The kernel refuses.
     pub fn each<T: Object>(&self, take: &mut dyn FnMut(T)) -> io::Result<bool> {
-        let mut read = |message| T::read(message).into_iter().for_each(|(_, object)| take(object));
+        let mut read = |content| object::<T>(content).into_iter().for_each(|(_, object)| take(object));
         Ok(self.connection().exchange(T::wanted(), NLM_F_DUMP, &mut read)? == Dump::Whole)
     }
 
@@ -80,14 +80,51 @@ impl Netlink {
     /// Queries a single object.
     pub(crate) fn one<T: Object>(&self, request: RouteNetlinkMessage) -> io::Result<T> {
         let mut found = None;
-        let mut take = |message| found = T::read(message).map(|(_, object)| object);
+        let mut take = |content| found = object::<T>(content).map(|(_, object)| object);
         self.connection().exchange(request, NLM_F_ACK, &mut take)?;
         found.ok_or_else(|| io::Error::from_raw_os_error(libc::ENODEV))
+    }
+
+    /// Queries a queueing discipline; returns its message without the header. `None`: the kernel does not tell of it.
+    pub(crate) fn one_queue(&self, request: RouteNetlinkMessage) -> io::Result<Option<Vec<u8>>> {
+        let mut found = None;
+        let mut take = |content| {
+            if let Content::Queue(octets) = content {
+                found = Some(octets);
+            }
+        };
+        // Without the flag for an echo the kernel tells listeners only, and not who has asked.
+        self.connection().exchange(request, NLM_F_ACK | NLM_F_ECHO, &mut take)?;
+        Ok(found)
+    }
+
+    /// Sends a request for a change in octets, for objects that [`RouteNetlinkMessage`] does not know.
+    pub(crate) fn change_raw(&self, kind: u16, flags: u16, body: &[u8]) -> io::Result<()> {
+        self.connection().exchange_raw(kind, NLM_F_ACK | flags, body).map(drop)
+    }
+
+    /// Dumps such objects: returns the octets of each.
+    pub(crate) fn dump_raw(&self, kind: u16, flags: u16, body: &[u8]) -> io::Result<Vec<Vec<u8>>> {
+        for _ in 0..DUMPS {
+            match self.connection().exchange_raw(kind, flags, body) {
+                Err(e) if e.kind() == io::ErrorKind::ResourceBusy => {}
+                answer => return answer,
+            }
+        }
+        Err(io::Error::new(io::ErrorKind::ResourceBusy, "the table changed during each of 32 dumps"))
     }
 
     fn connection(&self) -> MutexGuard<'_, Connection> {
         // An aborted exchange does no harm: the next one uses another sequence number.
         self.connection.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The object of an answer, and whether it exists; `None`: the answer is about something else.
+fn object<T: Object>(content: Content) -> Option<(bool, T)> {
+    match content {
+        Content::Object(message) => T::read(message),
+        Content::Queue(_) | Content::End(_) | Content::Other => None,
     }
 }
 
@@ -99,12 +136,12 @@ enum Dump {
 }
 
 impl Connection {
-    /// Sends a request, and passes the objects of its answer to `take`.
+    /// Sends a request, and passes the objects and queueing disciplines of its answer to `take`.
     fn exchange(
         &mut self,
         request: RouteNetlinkMessage,
         flags: u16,
-        take: &mut dyn FnMut(RouteNetlinkMessage),
+        take: &mut dyn FnMut(Content),
     ) -> io::Result<Dump> {
         self.sequence = self.sequence.wrapping_add(1).max(1);
         let sequence = self.sequence;
@@ -122,10 +159,26 @@ impl Connection {
                     dump = Dump::Interrupted;
                 }
                 match answer.content {
-                    Content::Object(message) => take(message),
+                    content @ (Content::Object(_) | Content::Queue(_)) => take(content),
                     Content::End(outcome) => return outcome.map(|()| dump),
                     Content::Other => {}
                 }
+            }
+        }
+    }
+}
+
+impl Connection {
+    /// Sends a request in octets; returns the octets of each object of its answer.
+    fn exchange_raw(&mut self, kind: u16, flags: u16, body: &[u8]) -> io::Result<Vec<Vec<u8>>> {
+        self.sequence = self.sequence.wrapping_add(1).max(1);
+        let octets = raw::request(kind, NLM_F_REQUEST | flags, self.sequence, body);
+        self.socket.send_to(&octets, &SocketAddr::new(0, 0), 0)?;
+        let mut answer = raw::Answer::default();
+        loop {
+            let len = receive(&self.socket, &mut self.buffer)?;
+            if answer.take(&self.buffer[..len], self.sequence)? {
+                return Ok(answer.bodies);
             }
         }
     }

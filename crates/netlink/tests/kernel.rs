@@ -209,6 +209,32 @@ fn after_an_overrun_a_mirror_has_all_again() {
     });
 }
 
+/// The kernel discards notifications until a socket that has overrun is empty, which takes a mirror several updates.
+#[test]
+fn what_changes_right_after_an_overrun_is_not_missed() {
+    in_namespace(|| {
+        let kernel = Netlink::open().expect("a socket");
+        let mut mirror = Mirror::open().expect("a mirror");
+        let Some(index) = with_interface(&kernel) else { return };
+        kernel.add_address(index, prefix("192.0.2.1/24")).expect("an address");
+        const ROUTES: u32 = 4096;
+        let to = |n: u32| Prefix::new(Ipv4Addr::from(0x0a00_0000 + (n << 8)), 24).expect("a prefix");
+        for n in 0..ROUTES {
+            kernel.add_route(to(n), at("192.0.2.254")).expect("a route");
+        }
+        let mut updates = 0;
+        let main = |mirror: &Mirror| mirror.routes().iter().filter(|route| route.protocol == 3).count();
+        while main(&mirror) < ROUTES as usize {
+            assert!(updates < ROUTES, "{} of {ROUTES}", main(&mirror));
+            mirror.update().expect("an update");
+            kernel.add_route(to(ROUTES + updates), at("192.0.2.254")).expect("a route");
+            updates += 1;
+        }
+        until(&mut mirror, "all routes", |mirror| main(mirror) == (ROUTES + updates) as usize);
+        until(&mut mirror, "the kernel's state", same_as_the_kernel);
+    });
+}
+
 #[test]
 fn next_hops_of_ipv6_go_one_by_one() {
     in_namespace(|| {

@@ -7,7 +7,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use netlink::{
-    Generic, Kind, Link, MacvtapMode, Netlink, NextHop, Prefix, Route, RouteId, RouteKind, Settings,
+    Generic, Kind, Link, MacvtapMode, Netlink, NextHop, Prefix, Queue, QueueKind, QueueState, Route, RouteId,
+    RouteKind, Settings,
 };
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 
@@ -249,4 +250,33 @@ fn routes_of_a_protocol_go_in_and_out() {
     }
     let lost = route([10, 0, 0, 0], 8, Some([203, 0, 113, 1]), 0);
     assert_eq!(errno(here.kernel.insert_route(&lost)), Some(libc::ENETUNREACH));
+}
+
+#[test]
+fn a_queue_is_given_changed_and_taken_away() {
+    let (Some(here), Some(there)) = (namespace(), namespace()) else { return };
+    let Some((near, _)) = pair(&here, &there) else { return };
+    let queue = |kind, limit| Queue { kind, limit };
+    let is = || here.kernel.queue(near.index).expect("a state").queue;
+    assert_eq!(is(), None, "a veth has none of its own");
+    for wanted in [
+        queue(QueueKind::Pfifo, 300),
+        queue(QueueKind::Pfifo, 7),
+        queue(QueueKind::Bfifo, 90_000),
+        queue(QueueKind::FqCodel, 500),
+    ] {
+        match here.kernel.set_queue(near.index, wanted) {
+            Err(e) if e.raw_os_error() == Some(libc::ENOENT) => {
+                eprintln!("SKIPPED: this kernel has no {}", wanted.kind.name());
+            }
+            outcome => {
+                outcome.expect("set");
+                assert_eq!(is(), Some(wanted));
+            }
+        }
+    }
+    here.kernel.remove_queue(near.index).expect("removed");
+    assert_eq!(here.kernel.queue(near.index).expect("a state"), QueueState::default());
+    assert_eq!(errno(here.kernel.remove_queue(near.index)), Some(libc::ENOENT), "it has the default one");
+    assert_eq!(errno(here.kernel.set_queue(9999, queue(QueueKind::Pfifo, 1))), Some(libc::ENODEV));
 }

@@ -19,7 +19,7 @@ use crate::headers::{ARP, IPV4, IPV6, Packet, ipv4, ipv6, network, short};
 /// target of a solicitation. They may be given fewer than the frame has, but not fewer than these.
 pub const HEAD: usize = 128;
 
-/// Who has an address.
+/// Owner of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owner {
     /// The router, and the control plane as well.
@@ -34,7 +34,7 @@ pub trait Addresses {
     fn owner(&self, ip: IpAddr) -> Option<Owner>;
 }
 
-/// Who gets a frame.
+/// Receiver of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// The router.

@@ -10,6 +10,7 @@ pub mod hand_over;
 pub mod memory;
 pub mod meter;
 pub mod prefetch;
+pub mod questions;
 pub mod regions;
 #[cfg(feature = "alloc")]
 pub mod slots;

@@ -185,6 +185,7 @@ fn main() {
         interfaces: &mut interfaces,
         waiting: &mut waiting,
         counters: &counters,
+        vlans: &[],
     };
     let mut router = Router::new(&config, parts);
     pool.sent = [0; 2];

@@ -28,12 +28,22 @@ pub(crate) struct Adjacency {
     /// The route has a group: the flow selects one of its next hops, which has an entry of its own.
     group: bool,
     pub(crate) nic: u8,
+    /// [`Adjacency::longest`] of a header for a VLAN, which the hot path leaves to the detour that puts tags on.
+    longest_tagged: u16,
 }
+const _: () = assert!(size_of::<Adjacency>() == 32);
 
 impl Adjacency {
     /// An entry without information.
-    const UNKNOWN: Self =
-        Self { header: [0; ethernet::HEADER], longest: 0, stamp: 0, connected: false, group: false, nic: 0 };
+    const UNKNOWN: Self = Self {
+        header: [0; ethernet::HEADER],
+        longest: 0,
+        stamp: 0,
+        connected: false,
+        group: false,
+        nic: 0,
+        longest_tagged: 0,
+    };
 
     /// Creates an entry: IPv4 packets go to `to` out of NIC `nic`, which has address `from` and takes packets of `mtu`
     /// octets.
@@ -65,12 +75,12 @@ impl Adjacency {
         Self { group: true, ..Self::UNKNOWN }
     }
 
-    /// Returns a copy that the hot path does not use: frames to a VLAN get their tags on the slow path.
-    pub(crate) const fn off_the_hot_path(self) -> Self {
-        Self { longest: 0, ..self }
+    /// Returns a copy for a VLAN: its frames get tags.
+    pub(crate) const fn tagged(self) -> Self {
+        Self { longest: 0, longest_tagged: self.longest, ..self }
     }
 
-    /// Returns the number of the interface, for the slow path.
+    /// Returns the number of the interface: a NIC, or a VLAN of one.
     pub(crate) fn interface(&self) -> usize {
         usize::from(self.nic)
     }
@@ -79,6 +89,11 @@ impl Adjacency {
     #[inline(always)]
     pub(crate) const fn takes(&self, len: usize) -> bool {
         len <= self.longest as usize
+    }
+
+    /// Returns true if the header is one for a VLAN and a frame of `len` octets, without tags, fits.
+    const fn takes_tagged(&self, len: usize) -> bool {
+        len <= self.longest_tagged as usize
     }
 
     /// Returns the NIC as an index for which the compiler needs no bounds check.
@@ -187,6 +202,45 @@ impl Adjacencies {
         let host = &self.hosts6[host6_slot(destination)];
         let valid = host.ip == destination && host.entry.stamp == stamp(0, generation);
         (valid && host.entry.takes(len)).then_some(&host.entry)
+    }
+
+    /// Returns the entry as [`Adjacencies::find`] does, if it is one for a VLAN.
+    pub(crate) fn find_tagged(
+        &self,
+        hop: u32,
+        destination: u32,
+        len: usize,
+        generation: u32,
+    ) -> Option<&Adjacency> {
+        let entry = &self.hops[hop as usize % ENTRIES];
+        if entry.stamp != stamp(hop, generation) {
+            return None;
+        }
+        if !entry.connected {
+            return entry.takes_tagged(len).then_some(entry);
+        }
+        let host = &self.hosts[host_slot(destination)];
+        (host.stamp == stamp(destination, generation) && host.takes_tagged(len)).then_some(host)
+    }
+
+    /// Returns the entry as [`Adjacencies::find6`] does, if it is one for a VLAN.
+    pub(crate) fn find_tagged6(
+        &self,
+        hop: u32,
+        destination: u128,
+        len: usize,
+        generation: u32,
+    ) -> Option<&Adjacency> {
+        let entry = &self.hops6[hop as usize % ENTRIES];
+        if entry.stamp != stamp(hop, generation) {
+            return None;
+        }
+        if !entry.connected {
+            return entry.takes_tagged(len).then_some(entry);
+        }
+        let Host6 { entry: host, ip } = &self.hosts6[host6_slot(destination)];
+        let valid = *ip == destination && host.stamp == stamp(0, generation);
+        (valid && host.takes_tagged(len)).then_some(host)
     }
 
     /// Stores the entry of IPv6 next hop `hop`.

@@ -79,6 +79,7 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
     ) {
         self.counters.neighbour_requests.add(1);
         match ip.as_v4() {
+            Some(ip) if self.neighbours.is_read_only() => platform.ask_for_neighbour(nic, ip),
             Some(ip) => self.ask(platform, &ArpRequest { nic, ip, to }),
             None => self.solicit(platform, nic, (ip.bits(), to)),
         }

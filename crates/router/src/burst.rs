@@ -83,10 +83,21 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
         if burst.is_empty() {
             return 0;
         }
-        if (self.six_seen | self.checked) >> nic & 1 != 0 {
-            return self.serve_both(platform, nic, &mut burst);
+        self.handle(platform, nic, &mut burst)
+    }
+
+    /// Handles one burst that a NIC has received, which is empty afterwards; returns its size.
+    #[inline(always)]
+    pub(crate) fn handle<P: Platform<Buffer = B>>(
+        &mut self,
+        platform: &mut P,
+        nic: usize,
+        burst: &mut Burst<B>,
+    ) -> usize {
+        if (self.mixed | self.checked) >> nic & 1 != 0 {
+            return self.serve_both(platform, nic, burst);
         }
-        for buffer in &burst {
+        for buffer in burst.iter() {
             buffer.prefetch();
         }
         let own = mac_word(self.nics[nic].mac);
@@ -98,10 +109,10 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
             lookup.destination = classify(buffer, own, is_ours);
             routes.prefetch(lookup.destination);
         }
-        for (lookup, _) in lookups.iter_mut().zip(&burst) {
+        for (lookup, _) in lookups.iter_mut().zip(burst.iter()) {
             lookup.step = routes.first(lookup.destination);
         }
-        self.forward(platform, nic, &mut burst, &lookups)
+        self.forward(platform, nic, burst, &lookups)
     }
 
     /// The last pass: second step of the lookup, rewrite, append to the burst of the output NIC.
@@ -126,7 +137,7 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
                 let out = entry.nic();
                 self.append(platform, out, buffer);
                 forwarded += 1;
-            } else if let Some(out) = self.by_group(&mut buffer, (hop, lookup.destination)) {
+            } else if let Some(out) = self.detour(&mut buffer, (hop, lookup.destination)) {
                 self.append(platform, out, buffer);
                 forwarded += 1;
             } else {

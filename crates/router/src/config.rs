@@ -4,7 +4,7 @@ use arrayvec::ArrayVec;
 use frame::Mac;
 use frame::nd::PrefixInfo;
 use frame::vlan::{self, Tag};
-use ledger::RouterCounters;
+use ledger::{RouterCounters, VlanCounters};
 
 use crate::adjacency::Adjacencies;
 use crate::neighbours::Neighbours;
@@ -168,6 +168,8 @@ pub struct RouterResources<'a, B, R> {
     pub waiting: &'a mut Waiting<B>,
     /// Counters of the outcome of each frame.
     pub counters: &'a RouterCounters,
+    /// Counters of the interfaces for VLANs, in their order; without them their frames are not counted apart.
+    pub vlans: &'a [VlanCounters],
 }
 
 /// Memory for the state of the interfaces of one router. About 60 KiB, of which a router touches as much as it has

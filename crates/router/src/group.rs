@@ -9,13 +9,11 @@ use arrayvec::ArrayVec;
 use frame::{Mac, ethernet, flow};
 
 use crate::adjacency::Adjacency;
-use crate::burst::{NOT_FOR_US, rewrite};
 use crate::ip::Ip;
 use crate::pending::{Held, Target};
 use crate::platform::{Buffer, HEAD, Platform};
 use crate::router::Router;
 use crate::routes::{CHOICES, NextHop, Routes, Routes6};
-use crate::six::burst::age;
 
 /// Maximum number of failed next hops that are avoided at a time; others are asked for again and again.
 const MOST: usize = 64;
@@ -70,33 +68,8 @@ impl Failures {
 impl<B: Buffer, R: Routes> Router<'_, B, R> {
     /// Returns the hash of a packet's flow.
     #[inline(always)]
-    fn flow(&self, buffer: &mut B) -> u32 {
+    pub(crate) fn flow(&self, buffer: &mut B) -> u32 {
         flow::hash(buffer.head(), self.flow_seed)
-    }
-
-    /// Rewrites an IPv4 packet whose route has a group, if the header of its next hop is prepared; returns the NIC by which it
-    /// leaves. `None`: the slow path has to handle it.
-    #[inline(never)]
-    pub(crate) fn by_group(&self, buffer: &mut B, (hop, destination): (u32, u32)) -> Option<usize> {
-        if destination == NOT_FOR_US || !self.adjacencies.is_group(hop, self.generation) {
-            return None;
-        }
-        let member = self.routes.member(hop, self.flow(buffer));
-        let entry = self.adjacencies.find(member, destination, buffer.wire_len(), self.generation)?;
-        rewrite(buffer, &entry.header);
-        Some(entry.nic())
-    }
-
-    /// The same for an IPv6 packet.
-    #[inline(never)]
-    pub(crate) fn by_group6(&self, buffer: &mut B, (hop, destination): (u32, u128)) -> Option<usize> {
-        if !self.adjacencies.is_group6(hop, self.generation) {
-            return None;
-        }
-        let member = self.routes.six().member(hop, self.flow(buffer));
-        let entry = self.adjacencies.find6(member, destination, buffer.wire_len(), self.generation)?;
-        age(buffer, &entry.header);
-        Some(entry.nic())
     }
 
     /// Returns the next hop of an IPv4 packet: of a group the one that its flow has.
@@ -109,7 +82,7 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
         self.waiting.failures.select(false, choices)
     }
 
-    /// The same for an IPv6 packet.
+    /// Returns the next hop of an IPv6 packet: of a group the one that its flow has.
     pub(crate) fn select6(&mut self, hop: u32, buffer: &mut B) -> u32 {
         let table = self.routes.six();
         if table.next_hop(hop) != NextHop::Group {

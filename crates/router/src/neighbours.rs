@@ -11,9 +11,13 @@
 //! Only stations that have been heard are in the table: addresses that are being resolved are in `pending`, of bounded
 //! size, so that a scan of a network displaces no known neighbour.
 //!
+//! The routers of a group have one table ([`Neighbours::read_only`]), which the host writes ([`Neighbours::for_others`]): they
+//! ask the host for what is not there, and keep nothing fresh.
+//!
 //! A reachable neighbour is probed when its time is over, rather than at its next use (RFC 4861, 7.3.3): the hot path
 //! records no use.
 
+mod shared;
 mod slot;
 
 use core::sync::atomic::{
@@ -25,8 +29,10 @@ use frame::Mac;
 
 use crate::config::MAX_INTERFACES;
 use crate::ip::Ip;
+use shared::Changes;
 use slot::Entry;
 
+pub use shared::{Header, shared_buckets, shared_len};
 pub use slot::{Bucket, State, WAYS};
 
 /// Attempts of a writer to take the lock before it gives up.
@@ -107,7 +113,7 @@ pub struct Ageing {
 
 impl Ageing {
     /// Makes another round follow the present one at once: entries that it has passed may have become due.
-    pub(crate) fn hurry(&mut self) {
+    pub fn hurry(&mut self) {
         self.again |= self.bucket > 0;
     }
 }
@@ -115,8 +121,11 @@ impl Ageing {
 /// The neighbour table.
 pub struct Neighbours<'a> {
     lock: AtomicBool,
-    generation: AtomicU32,
-    arrivals: AtomicU32,
+    own: Changes,
+    /// Those of a table that routers of a group share, in place of `own`.
+    shared: Option<&'a Changes>,
+    /// True if only others write it.
+    is_read_only: bool,
     /// Incremented when an entry becomes due earlier than before.
     hurries: AtomicU32,
     /// For each NIC, the own IPv6 addresses that another station has, as bits.
@@ -129,8 +138,9 @@ impl<'a> Neighbours<'a> {
     pub const fn new(buckets: &'a [Bucket]) -> Self {
         Self {
             lock: AtomicBool::new(false),
-            generation: AtomicU32::new(0),
-            arrivals: AtomicU32::new(0),
+            own: Changes::new(),
+            shared: None,
+            is_read_only: false,
             hurries: AtomicU32::new(0),
             duplicates: [const { AtomicU32::new(0) }; MAX_INTERFACES],
             buckets,
@@ -206,13 +216,13 @@ impl<'a> Neighbours<'a> {
     /// Returns a number that changes whenever an address that [`Neighbours::find`] may have returned becomes invalid.
     #[inline(always)]
     pub fn generation(&self) -> u32 {
-        self.generation.load(Acquire)
+        self.changes().generation()
     }
 
     /// Returns a number that changes whenever a neighbour is added.
     #[inline(always)]
     pub fn arrivals(&self) -> u32 {
-        self.arrivals.load(Acquire)
+        self.changes().arrivals()
     }
 
     /// Returns a number that changes whenever [`Neighbours::age`] has work earlier than it said.
@@ -238,8 +248,11 @@ impl<'a> Neighbours<'a> {
 
     /// Marks at time `now` (milliseconds) all learned neighbours behind NIC `nic` as doubtful: different stations may
     /// have their addresses now. They are used as before until [`Neighbours::age`] has probed them. Returns false if
-    /// the lock was not available.
+    /// the lock was not available. Does nothing to a table that others write.
     pub fn mark_doubtful(&self, nic: u8, now: u64) -> bool {
+        if self.is_read_only {
+            return true;
+        }
         let doubted = self.locked(|| {
             for bucket in self.buckets {
                 for way in 0..WAYS {
@@ -259,6 +272,9 @@ impl<'a> Neighbours<'a> {
     /// changed. Goes on where `ageing` says, and returns when to call again, in milliseconds as `now`; `None` if no
     /// neighbour can become due.
     pub fn age(&self, ageing: &mut Ageing, now: u64, probe: &mut dyn FnMut(Neighbour)) -> Option<u64> {
+        if self.is_read_only {
+            return None;
+        }
         let mut asked = 0;
         let last = (ageing.bucket + MOST_BUCKETS).min(self.buckets.len());
         while ageing.bucket < last {
@@ -306,7 +322,7 @@ impl<'a> Neighbours<'a> {
             return again;
         }
         if aged.state == State::Empty {
-            self.generation.fetch_add(1, Release);
+            self.changes().invalidate();
             return None;
         }
         let mac = if aged.state == State::Doubted { Mac::BROADCAST } else { entry.mac };
@@ -318,7 +334,7 @@ impl<'a> Neighbours<'a> {
     fn change(&self, bucket: &Bucket, way: usize, (old, new): (&Entry, &Entry)) {
         bucket.write(way, tag(new.nic, new.ip), new);
         if old.mac != new.mac {
-            self.generation.fetch_add(1, Release);
+            self.changes().invalidate();
         }
     }
 
@@ -340,11 +356,11 @@ impl<'a> Neighbours<'a> {
         };
         let makes_room = bucket.peek(way).state != State::Empty;
         bucket.write(way, tag(entry.nic, entry.ip), entry);
-        self.arrivals.fetch_add(1, Release);
+        self.changes().arrive();
         if !makes_room {
             return Learned::Added;
         }
-        self.generation.fetch_add(1, Release);
+        self.changes().invalidate();
         Learned::Replaced
     }
 
@@ -370,8 +386,12 @@ impl<'a> Neighbours<'a> {
             .map(|at| &self.buckets[at])
     }
 
-    /// Runs `change` while holding the lock; `None` (and not run) if another vCPU, perhaps preempted, keeps it.
+    /// Runs `change` while holding the lock; `None` (and not run) if another vCPU, perhaps preempted, keeps it, or if only
+    /// others write the table.
     fn locked<T>(&self, change: impl FnOnce() -> T) -> Option<T> {
+        if self.is_read_only {
+            return None;
+        }
         for _ in 0..PATIENCE {
             if self.lock.compare_exchange_weak(false, true, Acquire, Relaxed).is_ok() {
                 let result = change();

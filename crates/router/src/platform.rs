@@ -43,6 +43,40 @@ pub trait Buffer {
     }
     /// Clears the offload metadata: the frame is ready for a plain wire from now on.
     fn clear_offload(&mut self) {}
+    /// Replaces the frame's offload metadata. May be ignored if the platform's NICs have no offloads.
+    fn set_offload(&mut self, _offload: Offload) {}
+    /// Takes `octets` octets out of the frame, those from offset `at` on, as the tags of a VLAN; its offload metadata follows.
+    /// Returns false, and changes nothing, if that cannot be done. A platform that can let a frame begin later moves what is
+    /// before them, others what is behind them.
+    fn take_out(&mut self, at: usize, octets: usize) -> bool {
+        let len = self.len();
+        let Some(offload) = self.offload().moved(-(octets as i16)) else { return false };
+        let frame = self.octets();
+        if frame.len() != len || at + octets > len {
+            return false;
+        }
+        frame.copy_within(at + octets.., at);
+        self.set_len(len - octets);
+        self.set_offload(offload);
+        true
+    }
+    /// Makes room for `octets` octets in the frame at offset `at`, whose contents are arbitrary; its offload metadata follows.
+    /// Returns false, and changes nothing, if that cannot be done.
+    fn make_room(&mut self, at: usize, octets: usize) -> bool {
+        let len = self.len();
+        let Some(offload) = self.offload().moved(octets as i16) else { return false };
+        if self.octets().len() != len || at > len {
+            return false;
+        }
+        self.set_len(len + octets);
+        if self.len() != len + octets {
+            self.set_len(len);
+            return false;
+        }
+        self.octets().copy_within(at..len, at + octets);
+        self.set_offload(offload);
+        true
+    }
     /// Prefetches the head for reading and writing.
     fn prefetch(&self);
 }
@@ -91,6 +125,10 @@ pub trait Platform {
     /// Reports that the next hop with this number in the IPv4 or IPv6 table, one of a group, is not reached, or is again;
     /// `table` is that of the router's configuration. May be ignored.
     fn report_next_hop(&mut self, _table: u8, _six: bool, _number: u32, _reached: bool) {}
+
+    /// Asks whoever writes the router's neighbour table for this neighbour behind NIC `nic`, an IPv4 address; the answer is an
+    /// entry of the table, or none. Called only where the table is read-only ([`crate::Neighbours::read_only`]).
+    fn ask_for_neighbour(&mut self, _nic: u8, _ip: u32) {}
 
     /// Reports that another station at NIC `nic` claims this IPv6 address of the router. May be ignored.
     fn is_claimed6(&mut self, _nic: usize, _ip: u128, _by: Mac) {}

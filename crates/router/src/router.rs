@@ -2,7 +2,7 @@
 
 use arrayvec::ArrayVec;
 use frame::{Mac, arp};
-use ledger::{Counter, RouterCounters};
+use ledger::{Counter, RouterCounters, VlanCounters};
 
 use crate::adjacency::Adjacencies;
 use crate::config::{Config, MAX_NICS, Nic, RouterResources};
@@ -52,6 +52,8 @@ pub struct Router<'a, B, R> {
     pub(crate) neighbours: &'a Neighbours<'a>,
     pub(crate) adjacencies: &'a mut Adjacencies,
     pub(crate) counters: &'a RouterCounters,
+    /// Counters of the VLANs, the first of which is the interface after the NICs.
+    pub(crate) vlans: &'a [VlanCounters],
     /// Frames to be sent at the end of the pass, by NIC.
     pub(crate) out: [Burst<B>; MAX_NICS],
     pub(crate) waiting: &'a mut Waiting<B>,
@@ -73,8 +75,8 @@ pub struct Router<'a, B, R> {
     /// For each cable, how often it had been plugged in at the last check.
     plug_counts: [u32; MAX_NICS],
     pub(crate) identification: u16,
-    /// Interfaces at which IPv6 frames were seen lately, as bits.
-    pub(crate) six_seen: u64,
+    /// Interfaces at which IPv6 frames, or frames with VLAN tags, were seen lately, as bits.
+    pub(crate) mixed: u64,
     /// Interfaces with a filter of sources, as bits.
     pub(crate) checked: u64,
     /// State of the pseudo-random numbers that spread timers.
@@ -108,6 +110,7 @@ impl<'a, B: Buffer, R: Routes> Router<'a, B, R> {
             neighbours: parts.neighbours,
             adjacencies: parts.adjacencies,
             counters: parts.counters,
+            vlans: parts.vlans,
             out: [const { ArrayVec::new_const() }; MAX_NICS],
             waiting: parts.waiting,
             generation: 1,
@@ -120,7 +123,7 @@ impl<'a, B: Buffer, R: Routes> Router<'a, B, R> {
             ageing_due: None,
             plug_counts: [0; MAX_NICS],
             identification: 0,
-            six_seen: 0,
+            mixed: 0,
             redirects: config.redirects,
             table: config.table,
             seed,
@@ -153,6 +156,14 @@ impl<'a, B: Buffer, R: Routes> Router<'a, B, R> {
         }
         self.flush(platform);
         frames
+    }
+
+    /// Handles frames that NIC `nic` has received, and that the platform has sorted out for this router ([`crate::Trunks`]). The
+    /// burst is empty afterwards. [`Router::poll_some`] keeps the time.
+    pub fn take<P: Platform<Buffer = B>>(&mut self, platform: &mut P, nic: usize, burst: &mut Burst<B>) {
+        self.keep_up(platform);
+        self.handle(platform, nic, burst);
+        self.flush(platform);
     }
 
     /// Reads the clock from time to time, and notices changes.

@@ -1,5 +1,4 @@
-//! Segmentation in software: used only for a frame whose segments exceed the next link's MTU but may be fragmented, or get
-//! tags of a VLAN.
+//! Segmentation in software: used only for a frame whose segments exceed the next link's MTU but may be fragmented.
 
 use frame::offload::Segments;
 use frame::{ethernet, ipv4};
@@ -38,33 +37,6 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
             self.send_whole_or_fragments(platform, part, entry);
         }
         platform.free(packet.buffer);
-    }
-}
-
-impl<B: Buffer, R: Routes> Router<'_, B, R> {
-    /// Segments a frame whose headers are complete, and sends each segment.
-    pub(crate) fn send_segments<P: Platform<Buffer = B>>(
-        &mut self,
-        platform: &mut P,
-        (mut whole, origin): (B, Origin),
-        interface: usize,
-    ) {
-        let counters = self.counters;
-        let Some(segments) = offload::segments(&mut whole) else {
-            return self.discard(platform, whole, origin, &counters.drop_mtu);
-        };
-        for number in 0..segments.count() {
-            let Some(buffer) = copy(platform, &segments, number, &mut whole) else {
-                if number == 0 {
-                    return self.discard(platform, whole, origin, &counters.drop_no_memory);
-                }
-                counters.originated_lost.add(1);
-                continue;
-            };
-            // The first segment is counted for the whole frame.
-            self.send(platform, interface, buffer, if number == 0 { origin } else { Origin::Part });
-        }
-        platform.free(whole);
     }
 }
 

@@ -199,7 +199,7 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
     fn prepare(&mut self, hop: u32, header: &ipv4::Header, link: &Link) -> Adjacency {
         let own = &self.nics[usize::from(link.nic)];
         let entry = Adjacency::ready(link.nic, own.mtu, own.mac, link.mac);
-        let kept = if own.tags.is_empty() { entry } else { entry.off_the_hot_path() };
+        let kept = if own.is_port() { entry } else { entry.tagged() };
         if matches!(self.routes.next_hop(hop), NextHop::Connected { .. }) {
             self.adjacencies.keep_hop(hop, self.generation, Adjacency::connected());
             self.adjacencies.keep_host(header.destination, self.generation, kept);
@@ -218,11 +218,6 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
         entry: &Adjacency,
     ) {
         let longest = longest_packet(&mut packet);
-        let tagged = self.nics.get(entry.interface()).is_some_and(|own| !own.tags.is_empty());
-        if tagged && longest <= usize::from(packet.mtu) && packet.buffer.offload().gso().is_some() {
-            // Tags cannot be put into a frame of several buffers.
-            return self.segment(platform, packet, entry);
-        }
         if longest <= usize::from(packet.mtu) {
             finish(&mut packet.buffer, packet.origin, entry);
             return self.send(platform, entry.interface(), packet.buffer, packet.origin);

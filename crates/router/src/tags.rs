@@ -1,14 +1,17 @@
 //! Frames with VLAN tags (IEEE 802.1Q, 802.1ad). A tag that only has a priority is taken off (VLAN 0); other tags select the
-//! interface at which a frame seems to arrive, and are put in front of what leaves by it. All of it is on the slow path, and
-//! moves the frame by the length of its tags.
+//! interface at which a frame seems to arrive, and are put in front of what leaves by it.
+//!
+//! Tags are taken off on the hot path of mixed bursts (`crate::six::burst`), to which the first frame with a tag switches its
+//! NIC, and put on where the hot path looks for what has no entry of the usual kind (`crate::detour`). Either moves the twelve
+//! octets before the tags, if the platform's buffers have room before the frame.
 
 use frame::{ethernet, vlan};
+use ledger::VlanCounters;
 
-use crate::offload;
 use crate::platform::{Buffer, Platform};
 use crate::router::Router;
 use crate::routes::Routes;
-use crate::slow::Origin;
+use crate::slow::{Origin, ethertype};
 
 impl<B: Buffer, R: Routes> Router<'_, B, R> {
     /// Handles a frame with tags from a NIC.
@@ -18,12 +21,35 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
         mut buffer: B,
         nic: u8,
     ) {
-        let tags = vlan::Tags::parse(buffer.octets()).unwrap_or_default();
-        let interface = self.interface_of(&tags, nic);
-        match interface.filter(|_| take_off(&mut buffer, tags.tags().len())) {
-            Some(interface) => self.accept(platform, buffer, interface),
+        match self.untag(&mut buffer, nic) {
+            Some(interface) => {
+                self.mixed |= 1 << nic;
+                self.accept(platform, buffer, interface);
+            }
             None => self.discard(platform, buffer, Origin::Received(nic), &self.counters.drop_protocol),
         }
+    }
+
+    /// Takes the tags off a frame from a NIC; returns the interface at which it arrives. `None`, and the frame is as before, if
+    /// there is none, or the frame has no tags.
+    #[inline(never)]
+    pub(crate) fn untag(&self, buffer: &mut B, nic: u8) -> Option<u8> {
+        let tags = vlan::Tags::parse(buffer.octets()).ok()?;
+        let interface = self.interface_of(&tags, nic)?;
+        let octets = tags.tags().len() * vlan::TAG;
+        if buffer.len() < ethernet::HEADER + octets || !buffer.take_out(vlan::AT, octets) {
+            return None;
+        }
+        if let Some(counters) = self.vlan_counters(interface.into()) {
+            counters.in_frames.add(1);
+            counters.in_bytes.add(buffer.len() as u64);
+        }
+        Some(interface)
+    }
+
+    /// Returns the counters of a VLAN's interface.
+    fn vlan_counters(&self, interface: usize) -> Option<&VlanCounters> {
+        self.vlans.get(interface.checked_sub(self.ports)?)
     }
 
     /// Returns the interface for frames with these tags: the NIC itself if there is only a priority. A frame at a VLAN has
@@ -48,49 +74,36 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
     }
 
     /// Returns the NIC by which a frame leaves, with the tags of its interface in front; `None` if they cannot be put there,
-    /// because the frame consists of several buffers or has no room.
+    /// because there is no room.
     #[inline(always)]
     pub(crate) fn port_of(&self, interface: usize, buffer: &mut B) -> Option<usize> {
         if interface < self.ports {
             return Some(interface);
         }
+        self.tagged(interface, buffer).map(|(port, _)| port)
+    }
+
+    /// Puts the tags of a VLAN's interface into a frame; returns its NIC, and the octets of the tags.
+    #[inline(never)]
+    pub(crate) fn tagged(&self, interface: usize, buffer: &mut B) -> Option<(usize, usize)> {
         let own = self.nics.get(interface)?;
         let port = Some(usize::from(own.port)).filter(|port| *port < self.ports)?;
-        own.tags.iter().rev().all(|tag| put_on(buffer, *tag)).then_some(port)
-    }
-}
-
-/// Returns true if a frame can be moved: it lies in one buffer, and is not to be segmented later.
-fn is_simple<B: Buffer>(buffer: &mut B) -> bool {
-    let len = buffer.len();
-    buffer.octets().len() == len && buffer.offload().gso().is_none()
-}
-
-/// Takes tags off a frame; returns false if its contents cannot be moved.
-fn take_off<B: Buffer>(buffer: &mut B, tags: usize) -> bool {
-    if tags == 0 || !is_simple(buffer) || buffer.len() < ethernet::HEADER + tags * vlan::TAG {
-        return false;
-    }
-    offload::make_plain(buffer);
-    for _ in 0..tags {
-        let len = buffer.len();
-        if vlan::remove(buffer.octets()).is_err() {
-            return false;
+        let (len, octets) = (buffer.len(), own.tags.len() * vlan::TAG);
+        if !buffer.make_room(vlan::AT, octets) {
+            return None;
         }
-        buffer.set_len(len.saturating_sub(vlan::TAG));
+        if let Some(counters) = self.vlan_counters(interface) {
+            counters.out_frames.add(1);
+            counters.out_bytes.add(len as u64);
+        }
+        let places = buffer.head()[vlan::AT..vlan::AT + octets].chunks_exact_mut(vlan::TAG);
+        places.zip(&own.tags).for_each(|(place, tag)| place.copy_from_slice(&tag.octets()));
+        Some((port, octets))
     }
-    true
 }
 
-/// Puts a tag in front of a frame; returns false if there is no room.
-#[cold]
-#[inline(never)]
-fn put_on<B: Buffer>(buffer: &mut B, tag: vlan::Tag) -> bool {
-    if !is_simple(buffer) {
-        return false;
-    }
-    offload::make_plain(buffer);
-    let len = buffer.len();
-    buffer.set_len(len + vlan::TAG);
-    buffer.len() == len + vlan::TAG && vlan::insert(buffer.octets(), tag).is_ok()
+/// Returns true if a frame has a tag.
+#[inline(always)]
+pub(crate) fn has_tag<B: Buffer>(buffer: &mut B) -> bool {
+    vlan::is_tag(ethertype(buffer))
 }

@@ -1,6 +1,6 @@
 //! Planning: from a file and a host to an outline.
 
-use config::{Allowed, CpuSet, Plan, Policy, Router, Shares, VhostThreads};
+use config::{Allowed, CpuSet, Group as RouterGroup, Plan, Policy, Router, Shares, VhostThreads};
 
 use crate::admission;
 use crate::automatic;
@@ -25,6 +25,7 @@ pub fn outline(plan: &Plan, known: &SchedFacts) -> Result<Outline, Vec<Refusal>>
         refusals.extend(hidden(index, router, known));
         outline.slots.extend(slots(router));
     }
+    outline.slots.extend(plan.groups.iter().flat_map(|group| balancers(group, known)));
     if refusals.is_empty() {
         outline.islands = admission::islands(plan, known, &outline, &mut refusals);
         admission::global(plan, known, &outline, &mut refusals);
@@ -60,6 +61,25 @@ fn slots(router: &Router) -> Vec<Slot> {
         Slot { router: router.name.clone(), class, name, schedule, neighbours: CpuNeighbours::default() }
     };
     thread::of_router(router).into_iter().map(&mut slot).collect()
+}
+
+/// The balancers of a group, where the file says something of its I/O threads; all else is left to the kernel. They are given CPUs from the
+/// end of a set, as members have those from its beginning, and come and go.
+fn balancers(group: &RouterGroup, known: &SchedFacts) -> Vec<Slot> {
+    let Router { pin, affinity, .. } = &group.pattern;
+    let slot = |(number, (class, name)): (usize, (Class, String))| {
+        let (cpus, placement) = match (&pin.vhost, &affinity.vhost) {
+            (Some(set), _) => {
+                let usable = set.cpus().iter().rev().filter(|cpu| known.topology.allowed.contains(cpu));
+                (CpuSet::from_cpus(usable.copied().cycle().nth(number)), Placement::Pin)
+            }
+            (None, Allowed::Within(set)) => (Some(set.clone()), Placement::Affinity),
+            (None, Allowed::Auto | Allowed::Free) => (None, Placement::Free),
+        };
+        let schedule = Schedule { cpus, placement, policy: Policy::Other, island: None, group: None };
+        Slot { router: group.name.clone(), class, name, schedule, neighbours: CpuNeighbours::default() }
+    };
+    thread::of_group(group).into_iter().enumerate().map(slot).collect()
 }
 
 /// Policies of a router, with their keys.
@@ -178,7 +198,7 @@ fn groups(plan: &Plan, known: &SchedFacts, outline: &mut Outline) {
     if !plan.routers.iter().flat_map(policies).any(|policy| is_shares(&policy)) {
         return;
     }
-    for router in &plan.routers {
+    for router in plan.routers.iter().chain(plan.groups.iter().map(|group| &group.pattern)) {
         let slots = outline.slots.iter_mut().filter(|slot| slot.router == router.name);
         // Entering a group would take a thread off exclusive CPUs of v2.
         for slot in slots.filter(|slot| slot.schedule.island.is_none() && may_enter(slot, known)) {

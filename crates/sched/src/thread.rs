@@ -1,6 +1,6 @@
 //! Threads of a router.
 
-use config::{Router, VhostThreads};
+use config::{Group, Router, VhostThreads};
 use serde::{Deserialize, Serialize};
 
 use crate::task::ThreadIdentity;
@@ -85,6 +85,12 @@ pub(crate) fn of_router(router: &Router) -> Vec<(Class, String)> {
     let vcpus = (0..router.vcpus).map(Class::Vcpu);
     let names = router.threads().into_iter().map(|(name, _)| name);
     vcpus.chain(vhosts(router)).zip(names).collect()
+}
+
+/// Threads of a group that move frames to its members: its balancers.
+pub(crate) fn of_group(group: &Group) -> Vec<(Class, String)> {
+    let class = || Class::Vhost { nic: None, direction: None, pair: None };
+    group.balancer_threads().into_iter().map(|name| (class(), name)).collect()
 }
 
 fn vhosts(router: &Router) -> Vec<Class> {

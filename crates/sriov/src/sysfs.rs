@@ -153,8 +153,9 @@ impl Sysfs {
         let folder = self.device(address);
         let max_functions =
             number(&folder.join("sriov_totalvfs")).filter(|max_functions| *max_functions > 0)?;
+        // One of them may have been removed from the bus, and those behind it have stayed.
         let functions =
-            (0..max_functions.min(MOST)).map_while(|number| self.function(&folder, number)).collect();
+            (0..max_functions.min(MOST)).filter_map(|number| self.function(&folder, number)).collect();
         Some(Port {
             address,
             interface: self.interface(address),

@@ -1,3 +1,4 @@
+mod eight;
 mod settings;
 mod shares;
 mod tree;

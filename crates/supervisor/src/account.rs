@@ -107,10 +107,11 @@ impl Accounting {
         }
     }
 
-    /// Counters of the threads of one router, or, for `None`, of all threads and cores.
+    /// Counters of the threads of one router, or of a group with its members, or, for `None`, of all threads and cores.
     fn known(&self, router: Option<&str>) -> impl Iterator<Item = (String, u64)> {
-        let own = router.map(|router| format!("{router}/"));
-        let wanted = move |name: &str| own.as_ref().is_none_or(|own| name.starts_with(own.as_str()));
+        let own = router.map(str::to_owned);
+        let of = |name: &str| name.split('/').next().unwrap_or_default().to_owned();
+        let wanted = move |name: &str| own.as_ref().is_none_or(|own| config::is_meant(&of(name), own));
         self.sums.iter().filter(move |(name, _)| wanted(name)).map(|(name, sum)| (name.clone(), *sum as u64))
     }
 }
@@ -121,7 +122,7 @@ fn column(name: &str) -> TimeCategory {
     let numbered = |begin| what.strip_prefix(begin).is_some_and(|n: &str| n.parse::<u32>().is_ok());
     match what {
         _ if numbered("vcpu") => TimeCategory::Guest,
-        "bus" | "clock" | "capture" => TimeCategory::Other,
+        "bus" | "clock" | "capture" | "group" => TimeCategory::Other,
         _ if what.ends_with("-peer") || what.ends_with("-talk") || what.ends_with("-replay") => {
             TimeCategory::Other
         }
@@ -160,6 +161,7 @@ impl Supervisor {
             let threads: Vec<Thread> = self.threads_told().into_iter().map(watched).collect();
             self.accounting.read(&threads);
             counters.counters.extend(self.accounting.known(router));
+            self.controls.list_counters(router, &mut counters.counters);
             let promises = self.placement.promises.iter();
             counters.counters.extend(promises.flat_map(|promises| promises.counters(router)));
         }
@@ -187,6 +189,9 @@ mod tests {
             ("edge/bus", TimeCategory::Other),
             ("edge/wan-peer", TimeCategory::Other),
             ("ringroad/clock", TimeCategory::Other),
+            // What watches the members of a group, and what moves frames to them.
+            ("core/group", TimeCategory::Other),
+            ("core/lb0", TimeCategory::Vhost),
         ] {
             assert_eq!(column(name), wanted, "{name}");
         }
@@ -209,6 +214,9 @@ mod tests {
         assert!(all.keys().any(|name| name.starts_with("host.cpu") && name.ends_with(".idle_ns")), "{all:?}");
         assert!(accounting.known(Some("edge")).all(|(name, _)| name.starts_with("edge/vhost.sched.")));
         assert_eq!(accounting.known(Some("edg")).count(), 0);
+        let sums = ["core/lb0.sched.wakeups", "core_1/vhost.sched.wakeups"];
+        accounting.sums = sums.map(|name| (name.to_owned(), 1.0)).into();
+        assert_eq!(accounting.known(Some("core")).count(), 2, "a group has the threads of its members");
     }
 
     #[test]

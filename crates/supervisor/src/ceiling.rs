@@ -7,7 +7,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
-use config::{Engine, Nic, Plan, Router};
+use config::{Engine, Group, Nic, Plan, Router};
 use sched::ceiling::{Ceiling, CgroupLimits, Reached, Resource, place};
 use telemetry::Kind;
 
@@ -98,8 +98,10 @@ pub fn needed(plan: &Plan, memory: Option<u64>, host: Option<u64>) -> Ceiling {
 /// Memory of the run itself, whatever its guests, networks and peers do.
 fn memory_of_run(plan: &Plan) -> u64 {
     let planes = 1 + plan.isolated().count() as u64;
-    // Memory that the host's kernel uses for a kernel router is not charged to the run.
-    let routers = machines(plan).map(memory_of_router);
+    // Memory that the host's kernel uses for a kernel router is not charged to the run; the list of its routes is, for whoever asks.
+    let asked = plan.in_kernel().filter(|router| router.control.is_some()).map(|_| CONTROL);
+    let routers = machines(plan).map(memory_of_router).chain(plan.groups.iter().map(memory_of_group));
+    let routers = routers.chain(asked);
     let own = PLANE.saturating_mul(planes).saturating_add(KERNEL_PORT.saturating_mul(kernel_ports(plan)));
     routers.fold(own, u64::saturating_add)
 }
@@ -125,6 +127,15 @@ fn memory_of_router(router: &Router) -> u64 {
     [ram, ram / PAGE_TABLES, routes, tables, control].into_iter().chain(queues).fold(0, u64::saturating_add)
 }
 
+/// Memory of what all members of a group share: the queues of its links, which are there whoever reads them.
+fn memory_of_group(group: &Group) -> u64 {
+    let of = |nic: &Nic| {
+        let frames = u64::from(nic.queue_len.most()).saturating_mul(FRAME);
+        frames.saturating_add(QUEUE).saturating_mul(group.wanted(nic).queues as u64)
+    };
+    group.pattern.nics.iter().map(of).fold(0, u64::saturating_add)
+}
+
 /// Memory of a control plane: shadows are queues as well.
 fn memory_of_control(router: &Router) -> u64 {
     CONTROL.saturating_add(QUEUE.saturating_mul(router.nics.len() as u64))
@@ -142,8 +153,12 @@ fn tasks(plan: &Plan) -> u64 {
         let isolated = if router.is_isolated() { THREADS + THREADS_OF_PLANE } else { 0 };
         THREADS + process + isolated
     };
+    // What the control plane of a group says is moved by a thread for each NIC.
+    let voices = plan.groups.iter().filter(|group| group.pattern.control.is_some());
+    let voices = voices.map(|group| group.pattern.nics.len() as u64);
     machines(plan)
         .map(of)
+        .chain(voices)
         .fold(THREADS_OF_PLANE + THREADS_OF_KERNEL_PORT * kernel_ports(plan), u64::saturating_add)
 }
 

@@ -11,6 +11,7 @@
 //! it, and processes that already follow the new one are rolled back. So every process, whenever it starts,
 //! is told the plan that runs and no other.
 
+mod edit;
 mod steps;
 
 use std::collections::{BTreeSet, VecDeque};
@@ -19,7 +20,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow, bail};
 use api::{Answer, Request, Ticket};
-use config::{Plan, Power, Setting};
+use config::{Group, GroupKind, Plan, Power, Setting, Surplus};
 use telemetry::Kind;
 
 use super::Supervisor;
@@ -28,6 +29,7 @@ use super::file_opener::{FileOpener, FileToCheck, OpenerResult};
 use super::metrics::Metrics;
 use super::resources::Resources;
 use super::thread_placement::Planned;
+use edit::Edit;
 
 /// Most changes that may wait.
 const MOST_WAITING: usize = 16;
@@ -59,16 +61,6 @@ pub(super) struct File {
     pub(super) text: String,
     /// Report only what would change.
     pub(super) dry_run: bool,
-}
-
-/// Setting that a client changes.
-#[derive(Clone, Debug)]
-pub(super) struct Edit {
-    pub(super) router: String,
-    pub(super) key: String,
-    pub(super) value: String,
-    /// Reply to send instead of the list of changes.
-    pub(super) answer: Option<String>,
 }
 
 /// A change and the client that waits for it.
@@ -180,9 +172,11 @@ impl QueuedRequest {
 }
 
 impl RequestedChange {
-    /// That a group has so many members.
-    pub(super) fn members(group: &str, key: &str, members: u32) -> Self {
-        let (router, key, value) = (group.to_owned(), key.to_owned(), members.to_string());
+    /// That a group has so many members awake: others are parked, where it has them parked, or end.
+    pub(super) fn awake(group: &Group, members: u32) -> Self {
+        let parks = group.scale.is_some_and(|scale| scale.surplus == Surplus::Park);
+        let key = if parks { GroupKind::AWAKE_KEY } else { group.members_key() };
+        let (router, key, value) = (group.name.clone(), key.to_owned(), members.to_string());
         Self::Setting(Edit { router, key, value, answer: None })
     }
 
@@ -321,14 +315,20 @@ impl Supervisor {
         Ok(None)
     }
 
-    /// The plan with another number of members of a group, where a setting is that.
+    /// The plan with another number of members of a group, of those that are awake, or of balancers, where a setting is that.
     fn regrouped(&self, Edit { router, key, value, .. }: &Edit) -> Option<Result<Plan>> {
         let plan = &self.running.plan;
-        plan.group(router).filter(|group| group.members_key() == key)?;
+        let group = plan.group(router)?;
+        let with = match key.as_str() {
+            GroupKind::AWAKE_KEY => Plan::with_awake,
+            GroupKind::BALANCERS_KEY => Plan::with_balancers,
+            key if key == group.members_key() => Plan::with_members,
+            _ => return None,
+        };
         let members = value
             .parse::<u32>()
             .map_err(|_| anyhow!("group {router}: {key}: {value:?} is no number; write e.g. 3"));
-        Some(members.and_then(|members| Ok(plan.with_members(router, members)?)))
+        Some(members.and_then(|members| Ok(with(plan, router, members)?)))
     }
 
     /// Plan after a change of a setting. It needs no resources beyond those that are open.
@@ -457,6 +457,7 @@ impl Supervisor {
         let before = std::mem::replace(&mut self.running.plan, plan);
         self.kernels.follow(&self.running.plan, now);
         self.follow_controls(now);
+        self.follow_parking(&before, now);
         self.end_processes_of(&before, now);
     }
 
@@ -465,36 +466,5 @@ impl Supervisor {
         let plan = &self.running.plan;
         self.lock.keep(|held| plan.names().any(|name| name == held));
         self.ceilings.follow(plan);
-    }
-}
-
-impl Edit {
-    /// Edit that starts or stops a router.
-    fn state(router: String, state: Power, answer: String) -> Self {
-        Self { router, key: "state".to_owned(), value: state.name().to_owned(), answer: Some(answer) }
-    }
-
-    /// Whether routers come or go by it: members of a group.
-    pub(super) fn moves_routers(&self) -> bool {
-        config::GroupKind::MEMBERS_KEYS.contains(&self.key.as_str())
-    }
-
-    /// Describes the changes made, with what they lose, in one line.
-    fn told(self, changes: &[api::Change]) -> String {
-        let Self { router, key, value, answer } = self;
-        if let Some(answer) = answer {
-            return answer;
-        }
-        let told = |change: &api::Change| match &change.why {
-            Some(why) => format!("{}; {why}", change.what),
-            None => change.what.clone(),
-        };
-        let told: Vec<String> = changes.iter().map(told).collect();
-        let what =
-            if told.is_empty() { format!("router {router}: {key} = {value}") } else { told.join("; ") };
-        match Setting::find(&key) {
-            Some(setting) if setting.loses.is_none() => format!("{what} ({})", setting.price()),
-            _ => what,
-        }
     }
 }

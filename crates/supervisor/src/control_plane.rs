@@ -7,37 +7,51 @@
 //!    v                                  | lessons: routes, addresses; a few under way at a time
 //! thread: settle (the file's addresses and routes), Mirror, Zebra (FPM), Daemons (FRR) --> Supervisor
 //! ```
+//!
+//! A kernel router is such a namespace itself: its kernel forwards by the routes that FRR writes there, and the thread only watches
+//! over the daemons and answers questions. It begins once the router was seen to run, and anew after each restart of that.
 
 mod bell;
+mod bfd;
 mod changes;
+mod counts;
 mod daemons;
+mod data_path;
 mod handle;
+mod kernel_table;
+mod learners;
 mod namespace;
 mod questions;
 mod routes;
 mod settle;
+mod taught;
 mod thread;
+mod virtual_links;
 mod wanted;
 
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use api::{Answer, ControlAnswer, ControlPlace, ControlQuestion, Outcome, Ticket};
+use config::learned::Lesson;
 use config::{Plan, Router};
 use link::ToPlane;
-use telemetry::Kind;
+use telemetry::{Kind, Page};
 use uplink::Tap;
 
 use super::Supervisor;
+use super::kernels::network::Network;
+use super::router_process::RouterProcess;
 pub(super) use changes::changes;
+pub(super) use counts::describe;
 use handle::Handle;
 use namespace::ControlNamespace;
 pub(crate) use namespace::{ControlJournal, ControlResources, OpenControl};
-use thread::{Order, Report};
+use thread::{End, Order, Report};
 
 /// Most reports of a control plane taken in one iteration of the event loop.
 const MOST: usize = 64;
@@ -48,6 +62,8 @@ pub(crate) struct ControlPlanes {
     running: BTreeMap<String, Handle>,
     /// Those of routers that have gone, until they have ended.
     ending: Vec<Handle>,
+    /// Members of groups that get no frames until they know the routes.
+    learning: BTreeSet<String>,
 }
 
 impl ControlPlanes {
@@ -60,16 +76,16 @@ impl ControlPlanes {
     pub(super) fn end(&mut self, most: Duration) {
         let until = Instant::now() + most;
         self.ending.extend(std::mem::take(&mut self.running).into_values());
-        self.ending.iter().for_each(|handle| handle.tell(Order::End));
+        self.ending.iter().for_each(|handle| handle.tell(Order::End(End::Together)));
         for handle in self.ending.drain(..) {
             handle.wait(until.saturating_duration_since(Instant::now()));
         }
     }
 
     /// Has the others end.
-    fn keep(&mut self, is_kept: impl Fn(&str) -> bool) {
+    fn keep(&mut self, is_kept: impl Fn(&str) -> bool, how: End) {
         let gone = self.running.extract_if(.., |name, _| !is_kept(name)).map(|(_, handle)| handle);
-        self.ending.extend(gone.inspect(|handle| handle.tell(Order::End)));
+        self.ending.extend(gone.inspect(|handle| handle.tell(Order::End(how))));
         self.ending.retain(|handle| !handle.has_ended());
     }
 
@@ -83,9 +99,9 @@ impl ControlPlanes {
         let handle = match self.running.entry(router.name.clone()) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(new) => {
-                let handle = new.insert(Handle::start(router, namespace.clone())?);
+                let handle = new.insert(Handle::start_beside(router, namespace.clone())?);
                 if is_up {
-                    handle.tell(Order::TellAnew);
+                    handle.tell_anew();
                 }
                 handle
             }
@@ -94,9 +110,57 @@ impl ControlPlanes {
         Ok(())
     }
 
+    /// Has the control plane of a kernel router run where the router is now; `None`: it is nowhere.
+    fn follow_inside(&mut self, router: &Router, network: Option<&Network>) -> io::Result<()> {
+        let Some(network) = network else {
+            self.keep(|name| name != router.name, End::LeftBehind);
+            return Ok(());
+        };
+        self.ending.retain(|handle| !handle.has_ended());
+        if let Some(known) = self.running.get(&router.name).filter(|known| known.is_inside(network)) {
+            known.tell(Order::Follow(Box::new(router.clone()), BTreeMap::new()));
+            return Ok(());
+        }
+        self.keep(|name| name != router.name, End::LeftBehind);
+        // Of two FRRs in one namespace the later one would fail.
+        if !self.ending.iter().any(|handle| handle.is_inside(network)) {
+            let handle = Handle::start_inside(router, network)?;
+            handle.tell(Order::Follow(Box::new(router.clone()), BTreeMap::new()));
+            self.running.insert(router.name.clone(), handle);
+        }
+        Ok(())
+    }
+
+    /// Returns true if the control plane of a kernel router is not where the router is.
+    fn is_elsewhere(&self, router: &str, network: Option<&Network>) -> bool {
+        match (self.running.get(router), network) {
+            (Some(known), Some(network)) => !known.is_inside(network),
+            (known, network) => known.is_some() != network.is_some(),
+        }
+    }
+
+    /// Adds what control planes count, all or that of one router, to the counters.
+    pub(super) fn list_counters(&self, only: Option<&str>, all: &mut BTreeMap<String, u64>) {
+        let asked = self.running.iter().filter(|(name, _)| only.is_none_or(|only| only == name.as_str()));
+        let counts = asked.filter_map(|(name, handle)| Some((name, handle.counts()?)));
+        counts.for_each(|(name, counts)| counts.list(name, all));
+    }
+
+    /// Adds to a page of metrics how much they have.
+    pub(super) fn show_sizes(&self, page: &mut Page) {
+        for (name, handle) in &self.running {
+            handle.counts().iter().for_each(|counts| counts.show(name, handle.late(), page));
+        }
+    }
+
     /// A new data plane is told everything.
-    pub(super) fn tell_anew(&self) {
-        self.running.values().for_each(|handle| handle.tell(Order::TellAnew));
+    pub(super) fn tell_anew(&mut self) {
+        self.running.values_mut().for_each(Handle::tell_anew);
+    }
+
+    /// The process of a router for which this one speaks is there, and knows nothing.
+    pub(super) fn teach_anew(&mut self, speaker: &str) {
+        self.running.get_mut(speaker).into_iter().for_each(Handle::tell_anew);
     }
 }
 
@@ -104,15 +168,36 @@ impl Supervisor {
     /// Has control planes begin, end and follow as the plan that runs says.
     pub(super) fn follow_controls(&mut self, now: Instant) {
         let (plan, is_up) = (&self.running.plan, self.is_up());
-        self.controls.keep(|name| plan.controlled().any(|(router, _)| router.name == name));
-        for (router, _) in plan.controlled() {
+        let is_kept = |name: &str| plan.controlled().any(|(router, _)| router.name == name);
+        self.controls.keep(is_kept, End::Without);
+        let mut failures = Vec::new();
+        for router in plan.shadowed() {
             let Some(namespace) = self.resources.control.namespace(&router.name) else { continue };
             let shadows = self.resources.control.shadows_of(router);
-            if let Err(error) = self.controls.follow((router, shadows), namespace, is_up) {
-                let what = format!("its control plane cannot be started: {error}");
-                self.events.record_from_data_plane(Kind::Failed.name(), Some(&router.name), what, now);
-            }
+            let followed = self.controls.follow((router, shadows), namespace, is_up);
+            failures.extend(followed.err().map(|error| (router.name.clone(), error)));
         }
+        for (router, _) in plan.controlled().filter(|(router, _)| router.is_in_kernel()) {
+            let followed = self.controls.follow_inside(router, self.kernels.network(&router.name));
+            failures.extend(followed.err().map(|error| (router.name.clone(), error)));
+        }
+        failures.into_iter().for_each(|(name, error)| self.cannot_start(&name, &error, now));
+    }
+
+    /// Has the control plane of a kernel router, if it has one, run where the router was seen last.
+    pub(super) fn follow_network(&mut self, router: &Router, now: Instant) {
+        let network = self.kernels.network(&router.name);
+        if router.control.is_none() || !self.controls.is_elsewhere(&router.name, network) {
+            return;
+        }
+        if let Err(error) = self.controls.follow_inside(router, network) {
+            self.cannot_start(&router.name, &error, now);
+        }
+    }
+
+    fn cannot_start(&mut self, router: &str, error: &io::Error, now: Instant) {
+        let what = format!("its control plane cannot be started: {error}");
+        self.events.record_from_data_plane(Kind::Failed.name(), Some(router), what, now);
     }
 
     /// Has FRR follow what its files say by now.
@@ -123,7 +208,7 @@ impl Supervisor {
     /// Refuses a control plane whose namespace would have the name of a kernel router's that runs.
     pub(super) fn may_have_controls(&self, plan: &Plan) -> Result<()> {
         let is_in_kernel = |name: &str| self.running.plan.in_kernel().any(|router| router.name == name);
-        if let Some((router, _)) = plan.controlled().find(|(router, _)| is_in_kernel(&router.name)) {
+        if let Some(router) = plan.shadowed().find(|router| is_in_kernel(&router.name)) {
             bail!(
                 "router {}: the host's kernel forwards for it now; apply a file without it first",
                 router.name
@@ -132,11 +217,45 @@ impl Supervisor {
         Ok(())
     }
 
+    /// A process was started for a router: if that is a member of a group with a control plane it gets no frames until it knows the
+    /// routes.
+    pub(super) fn let_learn(&mut self, name: &str, now: Instant) {
+        let mut routers = self.running.plan.routers.iter();
+        let router = routers.find(|router| router.name == name && router.control.is_some());
+        if router.is_some_and(|router| router.membership().is_some()) {
+            self.controls.learning.insert(name.to_owned());
+            let learning = ToPlane::Learning { router: name.to_owned(), is_on: true };
+            self.say_to(None, &learning, Vec::new(), now);
+        }
+    }
+
+    /// Lets those members of groups have frames that know the routes by now, or have nobody to learn from.
+    fn release_learned(&mut self, now: Instant) {
+        let (plan, controls) = (&self.running.plan, &self.controls);
+        let handle = |name: &str| {
+            let router = plan.routers.iter().find(|router| router.name == name)?;
+            controls.running.get(router.speaker()).filter(|handle| !handle.has_ended())
+        };
+        let is_over = |name: &String| handle(name).is_none_or(|handle| handle.has_taught(name));
+        let released: Vec<String> = controls.learning.iter().filter(|name| is_over(name)).cloned().collect();
+        for name in released {
+            self.controls.learning.remove(&name);
+            let learning = ToPlane::Learning { router: name, is_on: false };
+            self.say_to(None, &learning, Vec::new(), now);
+        }
+    }
+
     /// Takes the reports of control planes.
     pub(super) fn attend_controls(&mut self, now: Instant) {
+        self.release_learned(now);
         let names: Vec<String> = self.controls.running.keys().cloned().collect();
         for name in names {
-            let Some(handle) = self.controls.running.get(&name) else { continue };
+            let (isolated, is_up) = (&self.isolated, self.is_up());
+            let Some(handle) = self.controls.running.get_mut(&name) else { continue };
+            handle.keep(|learner| match learner {
+                Some(process) => isolated.get(process).is_some_and(RouterProcess::is_up),
+                None => is_up,
+            });
             for report in handle.reports(MOST) {
                 self.take_report(&name, report, now);
             }
@@ -146,21 +265,49 @@ impl Supervisor {
     fn take_report(&mut self, name: &str, report: Report, now: Instant) {
         match report {
             // A data plane that comes up is told everything anew.
-            Report::Lesson(lesson) if self.is_up() => {
-                self.say_to(None, &ToPlane::Learn { router: name.to_owned(), lesson }, Vec::new(), now);
-            }
+            Report::Lesson(lesson) if self.is_up() => self.teach(name, lesson, now),
             Report::Lesson(_) => {}
             Report::Event(kind, line) => self.tell_of(name, kind, line, now),
             Report::Answer(ticket, outcome) => self.reply(ticket, outcome, now),
         }
     }
 
-    /// The data plane has taken a lesson: so many networks are not in the router's table yet, and this is its epoch.
-    pub(super) fn has_learned(&mut self, name: &str, late: u64, epoch: u32, now: Instant) {
+    /// Tells the data plane, and the processes of the routers that the control plane speaks for.
+    fn teach(&mut self, name: &str, lesson: Lesson, now: Instant) {
+        let is_up = |router: &&Router| self.isolated.get(&router.name).is_some_and(RouterProcess::is_up);
+        let processes = self.running.plan.learners(name).filter(|router| router.is_isolated()).filter(is_up);
+        let processes = processes.map(|router| Some(router.name.clone()));
+        let learners: Vec<Option<String>> = [None].into_iter().chain(processes).collect();
         let Some(handle) = self.controls.running.get_mut(name) else { return };
-        let was_late = handle.learned(late, epoch);
-        handle.tell(Order::HasLearned);
-        if late > 0 && was_late == 0 {
+        handle.teaches(&learners, lesson.ends);
+        let message = ToPlane::Learn { router: name.to_owned(), lesson };
+        for learner in learners {
+            self.say_to(learner.as_deref(), &message, Vec::new(), now);
+        }
+    }
+
+    /// The process of a router says that it has taken a lesson; it speaks for that router alone.
+    pub(super) fn process_has_learned(
+        &mut self,
+        (learner, name): (&str, &str),
+        (late, epoch): (u64, u32),
+        now: Instant,
+    ) {
+        let learns = self.running.plan.learners(name).any(|router| router.name == learner);
+        if learns {
+            self.has_learned((Some(learner), name), (late, epoch), now);
+        }
+    }
+
+    /// A process, or the data plane, has taken a lesson: so many networks are not in its tables yet, and this is their epoch.
+    pub(super) fn has_learned(
+        &mut self,
+        (learner, name): (Option<&str>, &str),
+        (late, epoch): (u64, u32),
+        now: Instant,
+    ) {
+        let Some(handle) = self.controls.running.get_mut(name) else { return };
+        if handle.learned(learner, late, epoch) {
             let what =
                 "the router's table has no room for all routes of its control plane; the rest is tried again";
             self.tell_of(name, Kind::Notice, what.to_owned(), now);
@@ -175,7 +322,9 @@ impl Supervisor {
         question: ControlQuestion,
         now: Instant,
     ) {
-        if let Some(handle) = self.controls.running.get(name).filter(|handle| !handle.has_ended()) {
+        let mut routers = self.running.plan.routers.iter();
+        let speaker = routers.find(|router| router.name == name).map_or(name, Router::speaker);
+        if let Some(handle) = self.controls.running.get(speaker).filter(|handle| !handle.has_ended()) {
             return handle.ask(ticket, question);
         }
         self.reply(ticket, self.without_control(name, &question), now);
@@ -183,13 +332,14 @@ impl Supervisor {
 
     /// The answer about a router whose control plane is not ours.
     fn without_control(&self, name: &str, question: &ControlQuestion) -> Outcome {
-        let mut routers = self.running.plan.routers.iter();
+        let plan = &self.running.plan;
+        let mut routers = plan.routers.iter().chain(plan.groups.iter().map(|group| &group.pattern));
         let why = match routers.find(|router| router.name == name) {
             Some(router) if router.is_in_kernel() && *question == ControlQuestion::Place {} => {
                 let place = ControlPlace { network: format!("/run/netns/{name}"), ..ControlPlace::default() };
                 return Ok(Answer::Control(ControlAnswer::Place(place)));
             }
-            Some(router) if router.is_in_kernel() => {
+            Some(router) if router.is_in_kernel() && router.control.is_none() => {
                 format!(
                     "the host's kernel forwards for router {name}: ask it by `ringroad exec {name} -- ip route`"
                 )

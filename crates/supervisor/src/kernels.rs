@@ -9,7 +9,9 @@
 mod attend;
 pub(crate) mod backend;
 mod changes;
+pub(crate) mod drop_reasons;
 pub(crate) mod napi;
+pub(crate) mod network;
 pub(crate) mod plan;
 mod rate_limit;
 mod serve;
@@ -27,6 +29,7 @@ use config::Plan;
 use super::background_job::BackgroundJob;
 use backend::{Counted, KernelBackend, Seen};
 pub(super) use changes::changes;
+use network::Network;
 use plan::all as wanted;
 use tracing::RunningTrace;
 use work::{Done, Task};
@@ -139,6 +142,11 @@ impl KernelRouters {
         for router in running() {
             self.forwarders.entry(router.name.clone()).or_insert_with(|| RouterState::new(now));
         }
+    }
+
+    /// Returns the namespace of a router that runs, as of the last check.
+    pub(super) fn network(&self, router: &str) -> Option<&Network> {
+        self.forwarders.get(router)?.seen.network.as_ref()
     }
 
     /// Has a router checked now, and repaired without a pause if it lacks an interface: the TAP that it needs was made again.

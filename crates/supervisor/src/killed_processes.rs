@@ -57,6 +57,11 @@ impl KilledProcesses {
         self.0.iter().filter(|killed| killed.what == what).count() >= MOST
     }
 
+    /// Returns true if one of this kind has not ended.
+    pub(crate) fn has(&self, what: &str) -> bool {
+        self.0.iter().any(|killed| killed.what == what)
+    }
+
     /// Adopts the processes of `others`.
     pub(crate) fn append(&mut self, mut others: Self) {
         self.0.append(&mut others.0);

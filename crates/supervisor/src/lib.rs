@@ -21,6 +21,7 @@ mod deadlines;
 mod display;
 mod events;
 mod file_opener;
+mod group_tables;
 mod kernels;
 mod killed_processes;
 mod lifecycle;
@@ -31,6 +32,7 @@ mod merged_reply;
 mod metrics;
 mod notify;
 mod output;
+mod parking;
 mod pending_placement;
 pub mod plan_report;
 mod plane;
@@ -382,6 +384,7 @@ impl Supervisor {
         if self.times.tick.is_some_and(|tick| now >= tick) {
             self.times.tick = self.times.ending.is_none().then(|| now + SECOND);
             self.ask_all(api::Request::Counters { router: None }, Requester::Display, now);
+            self.reclaim_routes();
         }
         if let Some(trouble) = self.display.flush() {
             self.events.record(Kind::Notice, trouble);

@@ -61,7 +61,7 @@ impl Supervisor {
     pub(super) fn orders_of_what_runs(&self, whom: Option<&str>) -> Result<(PlanWithSupplies, Vec<OwnedFd>)> {
         let plan = &self.running.plan;
         match whom {
-            Some(name) => self.isolated_orders(plan, name),
+            Some(name) => self.isolated_orders((&Resources::default(), plan), name),
             None => Ok(self.orders(plan.of_data_plane(), self.attached(&Resources::default(), plan)?)),
         }
     }
@@ -238,7 +238,9 @@ impl Supervisor {
                     router => self.events.record_from_data_plane(&kind, router.as_deref(), message, now),
                 }
             }
-            ToSupervisor::Learned { router, late, epoch } => self.has_learned(&router, late, epoch, now),
+            ToSupervisor::Learned { router, late, epoch } => {
+                self.has_learned((None, &router), (late, epoch), now);
+            }
             ToSupervisor::Threads { threads } => self.note_threads(None, threads, now),
             ToSupervisor::FindThread { owner } => self.asked_to_find(owner, now),
             ToSupervisor::Plugged { nic } => self.cable_changed(nic, now),

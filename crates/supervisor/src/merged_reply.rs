@@ -190,7 +190,11 @@ impl Supervisor {
             }
             all.insert(router.name.clone(), status);
         }
-        plan.routers.iter().filter_map(|router| all.remove(&router.name)).collect()
+        let mut shown: Vec<RouterStatus> =
+            plan.routers.iter().filter_map(|router| all.remove(&router.name)).collect();
+        // What a data plane tells of members of groups on other hosts.
+        shown.extend(all.into_values().filter(|other| plan.is_remote(&other.name)));
+        shown
     }
 }
 

@@ -12,7 +12,7 @@ use sched::promises;
 use telemetry::{Limits, Metric, Page, Place, Responder};
 
 use super::request_router::Requester;
-use super::{Supervisor, account};
+use super::{Supervisor, account, control_plane};
 use crate::run_lock::RunLock;
 
 const UP: Metric = Metric { name: "data_plane_up", help: "Whether the data plane forwards.", counter: false };
@@ -107,11 +107,13 @@ fn explained() -> Page {
     page.describe("balancer", engine::BalancerCounters::FIELDS);
     page.describe("group", engine::EnsembleCounters::FIELDS);
     page.describe("group_nic", engine::GroupNicCounters::FIELDS);
+    page.describe("group_nic", engine::SeatCounters::FIELDS);
     page.describe("sorted", engine::SortedCounters::FIELDS);
     page.describe("punt", punt::PuntCounters::FIELDS);
     page.describe("shadow", engine::ShadowCounters::FIELDS);
     page.describe("shadow_read", uplink::ReadCounters::FIELDS);
     page.describe("shadow_write", uplink::WriteCounters::FIELDS);
+    control_plane::describe(&mut page);
     page.describe("control_client", api::ServerCounters::FIELDS);
     page
 }
@@ -139,7 +141,9 @@ impl Supervisor {
     /// Serves a page without counters to every waiting client, because there is no data plane.
     pub(super) fn publish_nothing(&mut self, now: Instant) {
         self.metrics.routers = self.with_kernels(self.routers_that_wait(), now);
-        self.publish(&Counters::default());
+        let mut counters = Counters::default();
+        self.controls.list_counters(None, &mut counters.counters);
+        self.publish(&counters);
     }
 
     /// Serves a page to every waiting client.
@@ -155,6 +159,7 @@ impl Supervisor {
             page.add(ROUTER_UP, &labels, f64::from(u8::from(router.state == State::Running)));
             page.add(ROUTER_RESTARTS, &labels, f64::from(router.restarts));
         }
+        self.controls.show_sizes(&mut page);
         for (name, value) in &counters.counters {
             page.ledger(name, *value);
         }

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use api::{NeighbourShown, NicDetails, RouteShown, Value};
-use config::forwarding::SpreadRoute;
+use api::{InterfaceShown, NeighbourShown, NicDetails, RouteShown, Value};
+use config::forwarding::{Interface, ReversePath, SpreadRoute};
 use config::keys::{self, Entry};
 use config::six::Six;
 use config::{Address, Group, Nic, Router};
@@ -39,6 +39,26 @@ pub fn nic(router: &Router, nic: &Nic) -> NicDetails {
         addresses: addresses(&nic.addresses, &nic.six),
         settings,
     }
+}
+
+/// Returns the interfaces of a router for VLANs.
+pub fn interfaces(router: &Router) -> Vec<InterfaceShown> {
+    let shown = |own: &Interface| InterfaceShown {
+        name: own.name.clone(),
+        nic: nic_name(router, own.nic),
+        vlan: own.tags.to_string(),
+        addresses: addresses(&own.addresses, &own.six),
+        settings: settings_of(own),
+    };
+    router.forwarding.interfaces.iter().map(shown).collect()
+}
+
+fn settings_of(own: &Interface) -> Settings {
+    let filter = Some(own.reverse_path).filter(|filter| *filter != ReversePath::Off);
+    let filter = filter.map(|filter| ("rpf", Value::from(filter.name())));
+    let vrf = own.vrf.as_deref().map(|vrf| ("vrf", Value::from(vrf)));
+    let all = [("mtu", Value::from(own.mtu))].into_iter().chain(filter).chain(vrf);
+    all.map(|(key, value)| (key.to_owned(), value)).collect()
 }
 
 /// Addresses of a NIC or interface: IPv4, then IPv6.

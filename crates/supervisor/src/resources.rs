@@ -1,6 +1,8 @@
 //! Host resources of a run that only the supervisor may open: KVM, and the attachments of NICs. It keeps what
 //! it hands to the data plane, so that links and files outlive it.
 
+mod handover;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind};
@@ -17,8 +19,11 @@ use serde_json::Value;
 use uplink::{LinkTable, SocketBroker, Undo};
 use vmm::vhost_net;
 
+pub(crate) use handover::Handover;
+
 use super::background_job::BackgroundJob;
 use super::control_plane::{ControlResources, OpenControl};
+use super::group_tables::{GroupTables, OpenTables};
 use super::link_jobs::LinkJobs;
 use super::link_monitor::LinkCheck;
 
@@ -38,6 +43,8 @@ pub(crate) struct Resources {
     images: BTreeMap<String, Images>,
     /// Socket pairs between the processes of isolated routers and their NICs, by NIC (`edge.wan`).
     brokers: BTreeMap<String, SocketBroker>,
+    /// What members of groups have in common.
+    pub(crate) tables: GroupTables,
     /// Namespaces of control planes, and the shadows of NICs in them.
     pub(crate) control: ControlResources,
     /// Thread that prepares the attachments for the death or the start of a data plane; they are in its hands
@@ -66,6 +73,7 @@ pub(crate) struct AlreadyOpen {
     /// Routers whose images are those of the plan.
     images: BTreeSet<String>,
     brokers: BTreeSet<String>,
+    tables: OpenTables,
     pub(crate) control: OpenControl,
 }
 
@@ -80,6 +88,11 @@ fn key(wanted: &NicRequirements) -> Key {
 
 fn label(router: &Router, nic: &Nic) -> String {
     format!("{}.{}", router.name, nic.name)
+}
+
+/// NICs that have a shadow in a plan, those of groups among them.
+fn shadows(plan: &Plan) -> impl Iterator<Item = String> {
+    plan.shadowed().flat_map(|router| router.nics.iter().map(move |nic| label(router, nic)))
 }
 
 /// Finds a NIC by its label, and returns what it wants of its attachment.
@@ -127,6 +140,7 @@ impl Resources {
                 opened.brokers.insert(name, broker);
             }
         }
+        opened.tables = GroupTables::open(plan, &held.tables)?;
         opened.control = ControlResources::open(plan, &held.control)?;
         Ok(opened)
     }
@@ -159,6 +173,7 @@ impl Resources {
             uplinks: self.uplinks.iter().map(|(key, uplink)| (key.clone(), uplink.wanted.clone())).collect(),
             images: with_images.map(|router| router.name.clone()).collect(),
             brokers: self.brokers.keys().cloned().collect(),
+            tables: self.tables.held(),
             control: self.control.held(),
         }
     }
@@ -205,18 +220,25 @@ impl Resources {
             if let Some(broker) = self.passage(opened, &label).filter(|_| router.is_isolated()) {
                 given.add(SupplyKind::Door, &label, of_door(broker.back()))?;
             }
+        }
+        for label in shadows(plan) {
             if let Some(shadow) = self.control.shadow(&label).or_else(|| opened.control.shadow(&label)) {
                 given.add(SupplyKind::Shadow, &label, attach::link(shadow.try_clone()?).hand_over())?;
             }
         }
-        Ok((given.supplies, given.descriptors))
+        self.tables.hand_to_plane(&opened.tables, plan, &mut given)?;
+        Ok(given.into_parts())
     }
 
-    /// Descriptors for the process of an isolated router.
+    /// Descriptors for the process of an isolated router, from the resources held and those just opened.
     ///
     /// # Errors
     /// The process is out of descriptors.
-    pub(crate) fn isolated_supplies(&self, router: &Router) -> Result<(Vec<Supply>, Vec<OwnedFd>)> {
+    pub(crate) fn isolated_supplies(
+        &self,
+        opened: &Self,
+        router: &Router,
+    ) -> Result<(Vec<Supply>, Vec<OwnedFd>)> {
         let mut given = Handover::default();
         if let Some(kvm) = &self.kvm {
             given.add(SupplyKind::Kvm, "", (Value::Null, vec![kvm.as_fd()]))?;
@@ -226,7 +248,8 @@ impl Resources {
                 given.add(SupplyKind::Uplink, &nic, of_door(broker.front()))?;
             }
         }
-        Ok((given.supplies, given.descriptors))
+        self.tables.hand_to_member(&opened.tables, router, &mut given)?;
+        Ok(given.into_parts())
     }
 
     fn passage<'a>(&'a self, opened: &'a Self, nic: &str) -> Option<&'a SocketBroker> {
@@ -247,6 +270,7 @@ impl Resources {
         let Some(router) = router else {
             return self.brokers.values_mut().try_for_each(|broker| Ok(broker.renew_back()?));
         };
+        self.tables.leave(router);
         let own = |nic: &str| nic.split_once('.').is_some_and(|(owner, _)| owner == router);
         let mut own = self.brokers.iter_mut().filter(|(nic, _)| own(nic));
         own.try_for_each(|(_, broker)| Ok(broker.renew_front()?))
@@ -400,6 +424,9 @@ impl Resources {
         if !self.control.is_empty() {
             link_jobs.close(self.control);
         }
+        if !self.tables.is_empty() {
+            link_jobs.close(self.tables);
+        }
     }
 
     /// Keeps what was opened, closes what `plan` no longer needs, and adapts what stays to what its NIC wants
@@ -427,24 +454,8 @@ impl Resources {
             std::mem::take(&mut self.uplinks).into_iter().partition(|(held, _)| is_needed(held));
         self.uplinks = kept;
         let control = self.control.adopt(opened.control, plan);
-        Self { uplinks: left, control, ..Self::default() }.close(link_jobs);
-    }
-}
-
-/// Descriptors to hand to another process.
-#[derive(Default)]
-struct Handover {
-    supplies: Vec<Supply>,
-    descriptors: Vec<OwnedFd>,
-}
-
-impl Handover {
-    /// Adds duplicates of these descriptors.
-    fn add(&mut self, need: SupplyKind, of: &str, given: (Value, Vec<BorrowedFd<'_>>)) -> Result<()> {
-        let HandedOver { what, descriptors } = HandedOver::of(given).context("no descriptors are left")?;
-        self.supplies.push(Supply { need, of: of.to_owned(), what, descriptors: descriptors.len() });
-        self.descriptors.extend(descriptors);
-        Ok(())
+        let tables = self.tables.adopt(opened.tables, plan);
+        Self { uplinks: left, control, tables, ..Self::default() }.close(link_jobs);
     }
 }
 

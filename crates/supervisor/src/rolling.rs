@@ -43,6 +43,7 @@ fn roster(group: &str, routers: &[RouterStatus]) -> Roster {
         let events: &[Event] = match told.split(',').next() {
             Some("serving") => &[Event::Answers],
             Some("suspect") => &[Event::Answers, Event::Missed],
+            Some("parked") => &[Event::Answers, Event::Park],
             Some("leaving") => &[Event::Leave],
             Some("dead") => &[Event::Ended],
             _ => &[],
@@ -61,6 +62,10 @@ fn check(plan: &Plan, name: &str) -> Result<()> {
     if group.members < 2 {
         let key = group.members_key();
         bail!("group {name} has one member, and none could forward meanwhile: set {key}=2 first");
+    }
+    if group.awake() < 2 {
+        let key = config::GroupKind::AWAKE_KEY;
+        bail!("group {name} has one member awake, and none could forward meanwhile: set {key}=2 first");
     }
     if plan.members(name).any(config::Router::is_stopped) {
         bail!("group {name}: a member is stopped: start it first");
@@ -220,12 +225,14 @@ mod tests {
             member("core_1", "leaving, 0 of 8 queues"),
             member("core_2", "starting, 0 of 8 queues"),
             member("core_3", "suspect, 0 of 8 queues"),
+            member("core_4", "parked, 0 of 8 queues"),
             member("core_10", "dead, 0 of 8 queues"),
             member("side_0", "serving, 8 of 8 queues"),
         ];
         let states: Vec<(u16, &str)> =
             roster("core", &routers).iter().map(|(member, state)| (member.0, state.name())).collect();
-        let wanted = [(0, "serving"), (1, "leaving"), (2, "starting"), (3, "suspect"), (10, "dead")];
+        let wanted =
+            [(0, "serving"), (1, "leaving"), (2, "starting"), (3, "suspect"), (4, "parked"), (10, "dead")];
         assert_eq!(states, wanted);
     }
 
@@ -241,6 +248,9 @@ mod tests {
         assert!(check(&file(2), "core").is_ok());
         let told = check(&file(1), "core").expect_err("it has one").to_string();
         assert_eq!(told, "group core has one member, and none could forward meanwhile: set members=2 first");
+        let asleep = file(2).with_awake("core", 1).expect("it may be");
+        let told = check(&asleep, "core").expect_err("one is parked").to_string();
+        assert!(told.ends_with("set awake=2 first"), "{told}");
         assert!(check(&file(2), "edge").is_err());
     }
 }

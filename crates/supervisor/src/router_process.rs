@@ -14,6 +14,7 @@ use telemetry::Kind;
 
 use super::lifecycle::{MOST_FAILED_STARTS, described, with_locks};
 use super::plane::Plane;
+use super::resources::Resources;
 use super::{PlaneLifecycle, Supervisor};
 
 /// Process of a router, or the date of its next start.
@@ -152,6 +153,7 @@ impl Supervisor {
         match outcome {
             Ok(plane) => {
                 isolated.lifecycle.plane = Some(plane);
+                self.let_learn(name, now);
                 self.send_cpu_sharing(Some(name), now);
             }
             Err(error) => {
@@ -169,13 +171,14 @@ impl Supervisor {
     /// There is no such router, or the process is out of descriptors.
     pub(super) fn isolated_orders(
         &self,
-        plan: &Plan,
+        (opened, plan): (&Resources, &Plan),
         name: &str,
     ) -> Result<(PlanWithSupplies, Vec<OwnedFd>)> {
         let router = router(plan, name);
         let router = router.with_context(|| format!("there is no router {name} in a process of its own"))?;
         let own = plan.of_isolated(name).context("its plan is that of nobody")?;
-        let attached = with_locks(self.resources.isolated_supplies(router)?, self.lock.descriptor_of(name)?);
+        let attached =
+            with_locks(self.resources.isolated_supplies(opened, router)?, self.lock.descriptor_of(name)?);
         let (orders, descriptors) = self.orders(own, attached);
         Ok((PlanWithSupplies { isolated: Some(name.to_owned()), ..orders }, descriptors))
     }
@@ -252,11 +255,11 @@ impl Supervisor {
                 let answer = ToPlane::NotSpawned { router, why: refused() };
                 self.say_to(Some(name), &answer, Vec::new(), now);
             }
-            // It has no children, serves no other router's NIC, and has no control plane; `Pong` is handled where the link is read.
-            ToSupervisor::Kill { .. }
-            | ToSupervisor::Plugged { .. }
-            | ToSupervisor::Learned { .. }
-            | ToSupervisor::Pong => {}
+            ToSupervisor::Learned { router, late, epoch } => {
+                self.process_has_learned((name, &router), (late, epoch), now);
+            }
+            // It has no children and serves no other router's NIC; `Pong` is handled where the link is read.
+            ToSupervisor::Kill { .. } | ToSupervisor::Plugged { .. } | ToSupervisor::Pong => {}
         }
         Ok(())
     }
@@ -269,6 +272,9 @@ impl Supervisor {
         }
         let pid = plane.pid();
         isolated.lifecycle.up_since = Some(now);
+        let speaker = router(&self.running.plan, name).map_or(name, Router::speaker).to_owned();
+        self.controls.teach_anew(&speaker);
+        let Some(isolated) = self.isolated.get_mut(name) else { return };
         if std::mem::replace(&mut isolated.lifecycle.was_up, true) {
             self.tell_of(name, Kind::Restarted, format!("in a new process (pid {pid})"), now);
         } else if self.lifecycle.was_up {
@@ -297,6 +303,18 @@ impl Supervisor {
                 self.kill(Some(name), plane, now);
             }
         }
+    }
+
+    /// Reclaims routes of groups that no member can have any more: a process that was killed reads them until it has ended.
+    pub(super) fn reclaim_routes(&self) {
+        let is_gone = |name: &str| {
+            let has_process = |isolated: &RouterProcess| isolated.lifecycle.plane.is_some();
+            let isolated = self.running.plan.isolated().any(|router| router.name == name);
+            isolated
+                && !self.isolated.get(name).is_some_and(has_process)
+                && !self.killed.has(&described(Some(name)))
+        };
+        self.resources.tables.reclaim(is_gone);
     }
 
     fn end_isolated(&mut self, name: &str, now: Instant) {

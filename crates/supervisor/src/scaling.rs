@@ -1,4 +1,4 @@
-//! `scale` of a group: its number of members follows the load ([`group::scale`]).
+//! `scale` of a group: its number of members that are awake follows the load ([`group::scale`]).
 //!
 //! The load of a member is that of its busiest thread: what a frame costs it, of the passes that were timed, times the frames that it has
 //! moved. Polling in vain is not among it.
@@ -15,6 +15,7 @@ use telemetry::Kind;
 use super::Supervisor;
 use super::change::{QueuedRequest, RequestedChange};
 use super::costs;
+use super::parking::Naps;
 use super::request_router::Requester;
 
 /// Between two looks.
@@ -34,6 +35,8 @@ pub(super) struct Scaling {
     is_asked: bool,
     /// The number that was told last, by group.
     told: BTreeMap<String, u32>,
+    /// What parked members save.
+    naps: Naps,
 }
 
 fn bounds(scale: Scale) -> Bounds {
@@ -71,7 +74,7 @@ fn load(group: &Group, (before, after): (&Counters, &Counters), hertz: f64) -> L
 }
 
 impl Scaling {
-    /// How many members each group is to have whose number is another one now.
+    /// How many members each group is to have awake whose number is another one now.
     fn wanted(
         &mut self,
         plan: &Plan,
@@ -91,8 +94,8 @@ impl Scaling {
                 controller.set_bounds(bounds(scale));
             }
             let load = load(group, (before, counters), hertz);
-            let members = controller.wanted(group.members as usize, load, now) as u32;
-            if members != group.members {
+            let members = controller.wanted(group.awake() as usize, load, now) as u32;
+            if members != group.awake() {
                 wanted.push((group.name.clone(), members, load.busy));
             }
         }
@@ -103,7 +106,8 @@ impl Scaling {
 impl Supervisor {
     /// Looks at the load of groups that follow it, where it is time to.
     pub(super) fn attend_scaling(&mut self, now: Instant) {
-        if self.running.plan.groups.iter().all(|group| group.scale.is_none()) {
+        let is_watched = |group: &Group| group.scale.is_some() || group.parked > 0;
+        if !self.running.plan.groups.iter().any(is_watched) && self.scaling.naps.is_empty() {
             self.scaling = Scaling::default();
             return;
         }
@@ -136,12 +140,15 @@ impl Supervisor {
         self.scaling.is_asked = false;
         let began = *self.scaling.began.get_or_insert(now);
         let passed = now.saturating_duration_since(began);
+        for (member, line) in self.scaling.naps.look(&self.running.plan, counters) {
+            self.tell_of(&member, Kind::Notice, line, now);
+        }
         let wanted = self.scaling.wanted(&self.running.plan, counters, costs::hertz(), passed);
         for (name, members, busy) in wanted {
             let Some(group) = self.running.plan.group(&name).cloned() else { continue };
             let load = busy as f64 / WHOLE as f64;
-            let what = format!("{members} members instead of {}, for a load of {load:.2}", group.members);
-            let wanted = RequestedChange::members(&name, group.members_key(), members);
+            let what = format!("{members} members instead of {}, for a load of {load:.2}", group.awake());
+            let wanted = RequestedChange::awake(&group, members);
             // What is refused is tried again and again, and told once.
             if self.scaling.told.insert(name.clone(), members) != Some(members) {
                 self.tell_of(&name, Kind::Notice, what, now);

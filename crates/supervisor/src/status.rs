@@ -30,6 +30,7 @@ impl Supervisor {
             nic.settings.extend(seen.remove(&nic.name).unwrap_or_default());
             shown.nics.push(nic);
         }
+        shown.interfaces = plan_report::interfaces(router);
         (shown.routes, shown.neighbours) = (plan_report::routes(router), plan_report::neighbours(router));
         shown
     }
@@ -40,6 +41,8 @@ impl Supervisor {
         let router = &group.pattern;
         let mut settings = plan_report::settings(router);
         settings.extend(plan_report::group(group));
+        settings.extend(self.resources.tables.shown(name));
+        settings.extend((group.parked > 0).then(|| ("awake".to_owned(), group.awake().into())));
         Some(RouterDetails {
             run: self.running.run.clone(),
             status: RouterStatus {
@@ -55,6 +58,7 @@ impl Supervisor {
             },
             settings,
             nics: router.nics.iter().map(|nic| plan_report::nic(router, nic)).collect(),
+            interfaces: plan_report::interfaces(router),
             routes: plan_report::routes(router),
             neighbours: plan_report::neighbours(router),
         })

@@ -20,6 +20,7 @@ use sched::{Applier, ApplyError, CpuNeighbours, Load, Outline, SchedFacts, Slot,
 use telemetry::Kind;
 
 use super::children::Children;
+use super::parking::asleep;
 use super::pending_placement::PendingPlacement;
 use super::plane::Plane;
 use super::rate::WorkBudget;
@@ -470,9 +471,10 @@ impl Supervisor {
 
     /// Tells a data plane, or the process of a router, which of its threads share their CPUs with others.
     pub(super) fn send_cpu_sharing(&mut self, whom: Option<&str>, now: Instant) {
-        if self.placement.used {
+        if self.placement.used || !self.running.plan.groups.is_empty() {
             // A router's process learns nothing of its neighbours.
-            let threads = self.placement.sharing(whom);
+            let mut threads = self.placement.sharing(whom);
+            threads.extend(asleep(&self.running.plan, whom));
             self.say_to(whom, &ToPlane::Share { threads }, Vec::new(), now);
         }
     }

@@ -8,7 +8,7 @@
 //!                                   (256 of them)           \----> member 1's queue
 //! ```
 //!
-//! Who has which bucket is decided elsewhere and told by [`Balancer::spread`] as a whole. Several threads may deliver at the same time: each
+//! The owner of each bucket is decided elsewhere and told by [`Balancer::spread`] as a whole. Several threads may deliver at the same time: each
 //! has a lane, with the table as it found it, which it looks up anew when that has changed. No step takes a lock for a frame, or
 //! allocates for a burst.
 //!

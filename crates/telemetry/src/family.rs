@@ -89,11 +89,21 @@ fn part(group: &str) -> (Cow<'static, str>, Labels) {
             return (outside(what, way).into(), owned(&[("router", router), ("nic", nic)]));
         }
         [router, vcpu] if is_vcpu(vcpu) => ("router", owned(&[("router", router), ("vcpu", vcpu)])),
+        [router, vcpu, "balancer"] if is_vcpu(vcpu) => {
+            ("balancer_vm", owned(&[("router", router), ("vcpu", vcpu)]))
+        }
         [router, vcpu, nic] if is_vcpu(vcpu) => {
             ("guest_nic", owned(&[("router", router), ("vcpu", vcpu), ("nic", nic)]))
         }
+        [router, nic, "kernel"] if !is_vcpu(nic) => ("kernel", owned(&[("router", router), ("nic", nic)])),
+        [router, vcpu, interface, "vlan"] if is_vcpu(vcpu) => {
+            ("vlan", owned(&[("router", router), ("vcpu", vcpu), ("interface", interface)]))
+        }
         [router, "ip"] => ("kernel_ip", owned(&[("router", router)])),
         [router, "ip6"] => ("kernel_ip6", owned(&[("router", router)])),
+        [router, "fpm"] => ("fpm", owned(&[("router", router)])),
+        [router, "control"] => ("control_plane", owned(&[("router", router)])),
+        [router, "bfd"] => ("bfd", owned(&[("router", router)])),
         [group, "group"] => ("group", owned(&[("group", group)])),
         [group, nic, "group"] if !is_vcpu(nic) => ("group_nic", owned(&[("group", group), ("nic", nic)])),
         [router, nic, "balancer"] if !is_vcpu(nic) => {

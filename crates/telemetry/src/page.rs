@@ -4,7 +4,10 @@
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 
-use ledger::{Group, NicDirection, NicInterrupts, PortCounters, RouterCounters, RouterNic, WorkCounters};
+use ledger::{
+    BalancerTally, Group, NicDirection, NicInterrupts, PortCounters, RouterCounters, RouterNic, VlanCounters,
+    WorkCounters,
+};
 
 use crate::ResponderCounters;
 use crate::family::{self, Labels, NAMESPACE, Sample, classify};
@@ -55,12 +58,14 @@ impl Page {
         page.describe("router", RouterCounters::FIELDS);
         page.describe("thread_work", WorkCounters::FIELDS);
         page.describe("guest_nic", RouterNic::FIELDS);
+        page.describe("balancer_vm", BalancerTally::FIELDS);
+        page.describe("vlan", VlanCounters::FIELDS);
         page.describe("telemetry_client", ResponderCounters::FIELDS);
         page
     }
 
     /// Says what the counters of a part mean; `fields` is the `FIELDS` of its group. Parts are `nic_rx`, `nic_tx`,
-    /// `nic_interrupts`, `switch_port`, `router`, `guest_nic`, `tap_kernel`, `vhost_user_guest_rx`, `vhost_user_guest_tx`, what kinds of
+    /// `nic_interrupts`, `switch_port`, `router`, `guest_nic`, `vlan`, `tap_kernel`, `vhost_user_guest_rx`, `vhost_user_guest_tx`, what kinds of
     /// attachments name (`tap_read`, `vhost_user_peer`), `ingress_limit`,
     /// `io_thread`, `thread_work`, `thread_sched`, `host_cpu`, `guarantee`, `group`, `group_nic`, `balancer`, `control_client` and `telemetry_client`.
     pub fn describe(&mut self, part: &'static str, fields: &'static [(&'static str, &'static str)]) {

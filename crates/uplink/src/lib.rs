@@ -6,6 +6,7 @@
 
 pub mod bridge;
 mod cable;
+pub mod datagrams;
 pub mod error;
 pub mod links;
 pub mod macvtap;

@@ -25,6 +25,15 @@ pub(crate) fn steer(tap: BorrowedFd<'_>, queues: usize, hash: Hash) -> io::Resul
     run(tap, &program::assemble(queues as u32, hash))
 }
 
+/// As [`steer`], but frames that must not wait behind others get a queue of their own, behind `queues`: those of BFD, OSPF, BGP, IS-IS,
+/// RIP, LDP and VRRP, ARP and neighbour discovery.
+///
+/// # Errors
+/// As those of [`steer`].
+pub(crate) fn steer_urgent(tap: BorrowedFd<'_>, queues: usize, hash: Hash) -> io::Result<()> {
+    run(tap, &program::with_urgent(queues as u32, hash))
+}
+
 /// Makes the kernel deal the frames of this TAP out to its `queues` one by one, whatever flows they are of.
 ///
 /// # Errors

@@ -44,8 +44,8 @@ use crate::{Error, LinkCounters, LinkTable, Links, Mac, Netns, steering};
 
 /// Maximum octets of a frame that a source shows without segmentation offload: a jumbo frame of the largest MTU of a NIC.
 pub const LARGEST_FRAME: usize = 9216 + HEADERS;
-/// Ethernet header with one VLAN tag, in octets.
-const HEADERS: usize = 18;
+/// Ethernet header with two VLAN tags, in octets.
+const HEADERS: usize = 22;
 /// Maximum number of queues of one device (`MAX_TAP_QUEUES` of the driver).
 const MOST_QUEUES: usize = 256;
 
@@ -83,6 +83,9 @@ pub struct TapConfig<'a> {
     pub hash: Option<Hash>,
     /// True if they are dealt out one by one instead, where `hash` would be used.
     pub in_turn: bool,
+    /// True if frames of routing protocols, and of what these rest on, get a queue of their own behind the others, so that they do
+    /// not wait, and are not lost, in a flood of others: only of a new device, and if the kernel takes the program that selects it.
+    pub urgent: bool,
     /// Its network namespace; `None`: the calling thread's.
     pub netns: Option<&'a Netns>,
 }
@@ -100,6 +103,7 @@ impl Default for TapConfig<'_> {
             offload: true,
             hash: None,
             in_turn: false,
+            urgent: false,
             netns: None,
         }
     }
@@ -257,7 +261,14 @@ impl Tap {
     /// # Errors
     /// The kernel does not take the program.
     pub fn spread_by(&self, hash: Hash) -> Result<(), Error> {
-        self.steer("by another hash", |queue, queues| steering::steer(queue, queues, hash))
+        let is_urgent = self.traits.has_urgent_queue();
+        self.steer("by another hash", |queue, queues| {
+            if is_urgent {
+                steering::steer_urgent(queue, queues - 1, hash)
+            } else {
+                steering::steer(queue, queues, hash)
+            }
+        })
     }
 
     /// Has the kernel deal its frames out to its queues one by one, whatever flows they are of, if it spreads them by a hash of ours:
@@ -337,29 +348,41 @@ impl Tap {
         self.queues.first().is_some_and(|queue| health::is_there(queue.as_fd()))
     }
 
-    /// Replaces a deleted device by another one, under the threads that serve it.
+    /// Replaces a deleted device by another one, under the threads that serve it. If that has no queue for urgent frames, they wait
+    /// with the others.
     ///
     /// # Errors
     /// The number of queues differs.
     pub fn replace(&self, by: &Self) -> Result<(), Error> {
-        let (has, found) = (self.queues.len(), by.queues.len());
+        let (has, found) = (self.plain_queues(), by.plain_queues());
         if has != found {
             let what = "the number of queues of the interface that is there again";
             return Err(Error::Range { what, found: found as u64, expected: "what it was before" });
         }
         let wrong = |e| Error::system(format!("taking up `{}` again", self.name), e);
-        let mut queues = self.queues.iter().zip(&by.queues);
-        queues.try_for_each(|(old, new)| health::take_over(old, new)).map_err(wrong)?;
-        self.health.revive(&by.queues).map_err(wrong)
+        let of = |number: usize| by.queues.get(number).or_else(|| by.queues.first());
+        for (number, old) in self.queues.iter().enumerate() {
+            of(number).map_or(Ok(()), |new| health::take_over(old, new)).map_err(wrong)?;
+        }
+        self.health.revive(of).map_err(wrong)
+    }
+
+    /// Number of queues without that for urgent frames.
+    fn plain_queues(&self) -> usize {
+        self.queues.len() - usize::from(self.traits.has_urgent_queue())
     }
 
     /// Takes over from a deleted device what belongs to the name and not to the device: the undo action and
-    /// the channel for requests.
+    /// the channel for requests. A queue for urgent frames that the deleted one did not have is closed: nobody would read it.
     pub fn inherit(&mut self, old: &mut Self) {
         if let Some(mut undo) = old.undo.take() {
             undo.disarm();
         }
         self.requests = old.requests.take();
+        if self.traits.has_urgent_queue() && !old.traits.has_urgent_queue() {
+            self.queues.pop();
+            self.traits = self.traits.clone().without_urgent_queue();
+        }
     }
 
     /// Returns source and sink of a device with one queue; further queues are closed. The device lives until

@@ -22,24 +22,35 @@ pub struct PacketSender {
 }
 
 impl PacketSender {
-    /// Opens a socket at an interface of a namespace.
+    /// Opens a socket at an interface of a namespace. Its frames bypass the queueing discipline, as those of pktgen do.
     ///
     /// # Errors
     /// There is no such interface, or the caller lacks permission (CAP_NET_RAW, CAP_NET_ADMIN).
     pub fn open(netns: &Netns, interface: &str) -> Result<Self, Error> {
-        let opened = netns.run(|| Self::open_here(interface))?;
+        Self::open_as(netns, interface, true)
+    }
+
+    /// Opens a socket at an interface of a namespace, whose frames pass the queueing discipline.
+    ///
+    /// # Errors
+    /// As [`PacketSender::open`].
+    pub fn open_queued(netns: &Netns, interface: &str) -> Result<Self, Error> {
+        Self::open_as(netns, interface, false)
+    }
+
+    fn open_as(netns: &Netns, interface: &str, bypasses: bool) -> Result<Self, Error> {
+        let opened = netns.run(|| Self::open_here(interface, bypasses))?;
         opened.map_err(|e| Error::system(format!("opening a packet socket at `{interface}`"), e))
     }
 
-    fn open_here(interface: &str) -> io::Result<Self> {
+    fn open_here(interface: &str, bypasses: bool) -> io::Result<Self> {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         // Protocol 0: the socket receives nothing.
         let wire = Self { socket: socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None)? };
         wire.bind(interface)?;
         let fd = wire.socket.as_fd();
         set_option(fd, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &BUFFER)?;
-        // Bypasses the queueing discipline, as pktgen does.
-        set_option::<libc::c_int>(fd, libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, &1)?;
+        set_option::<libc::c_int>(fd, libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, &bypasses.into())?;
         Ok(wire)
     }
 

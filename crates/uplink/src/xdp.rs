@@ -46,8 +46,8 @@ use socket::{Bound, Mapped, Wish};
 use source::Receiver;
 use umem::{HEADROOM, Layout};
 
-/// Ethernet header with one VLAN tag, in octets.
-const HEADERS: u32 = 18;
+/// Ethernet header with two VLAN tags, in octets.
+const HEADERS: u32 = 22;
 /// Octets of the largest chunk: a page.
 const LARGEST_CHUNK: u32 = 4096;
 /// Permitted ring sizes, in frames.
@@ -329,7 +329,7 @@ fn layout(config: &XdpConfig<'_>, interface_mtu: u32) -> Result<Layout, Error> {
         return Err(Error::Range {
             what: "the MTU of the interface",
             found: mtu.into(),
-            expected: "at most 3822: with AF_XDP a frame lies in one page (see `ip link set … mtu`)",
+            expected: "at most 3818: with AF_XDP a frame lies in one page (see `ip link set … mtu`)",
         });
     }
     let ring = config.queue_len.clamp(*RINGS.start(), *RINGS.end()).next_power_of_two();

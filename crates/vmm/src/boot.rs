@@ -11,7 +11,7 @@
 use std::io::Cursor;
 
 use anyhow::{Context, Result, ensure};
-use bootinfo::{MAX_NICS, MAX_VCPUS, map};
+use bootinfo::{Desk, MAX_NICS, MAX_VCPUS, map};
 use linux_loader::loader::KernelLoader;
 use linux_loader::loader::elf::Elf;
 use vm_memory::{Bytes, GuestAddress};
@@ -67,9 +67,13 @@ pub(crate) fn tss_selector(vcpu: usize) -> u16 {
 }
 
 /// Writes the initial state of a virtual machine into its RAM: page tables (with a route table of `fib`
-/// octets), stubs and image. Returns the entry point.
-pub(crate) fn load(ram: &GuestRam, firmware: &[u8], fib: u64) -> Result<u64> {
+/// octets, and for a member of a group a neighbour table of `group` octets and a desk), stubs and image. Returns the entry
+/// point.
+pub(crate) fn load(ram: &GuestRam, firmware: &[u8], fib: u64, group: u64) -> Result<u64> {
     write_page_tables(ram, fib)?;
+    if group > 0 {
+        map_group(ram, group)?;
+    }
     write_descriptor_tables(ram)?;
     let loaded = Elf::load(&ram.memory, None, &mut Cursor::new(firmware), None)
         .context("the firmware image is broken")?;
@@ -104,6 +108,13 @@ fn write_page_tables(ram: &GuestRam, fib: u64) -> Result<()> {
     map_pages(ram, FAULT_PORT, FAULT_PORT, map::PAGE, PRESENT | WRITE | UNCACHED | LARGE | NO_EXECUTE)?;
     map_pages(ram, map::ECAM, map::ECAM, map::ECAM_LEN + map::BARS_LEN, data | UNCACHED)?;
     map_pages(ram, map::FIB, map::FIB, fib, PRESENT | USER | LARGE | NO_EXECUTE)
+}
+
+/// Maps the neighbour table of a group, which is only read, and the member's desk.
+fn map_group(ram: &GuestRam, neighbours: u64) -> Result<()> {
+    let read = PRESENT | USER | LARGE | NO_EXECUTE;
+    map_pages(ram, map::NEIGHBOURS, map::NEIGHBOURS, neighbours, read)?;
+    map_pages(ram, map::DESK, map::DESK, Desk::LEN as u64, read | WRITE)
 }
 
 /// Maps `[from, from + len)` to physical `to` in 2 MiB pages.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result, ensure};
-use bootinfo::{BootInfo, Environment, MAX_VCPUS, Shared, map};
+use bootinfo::{BootInfo, Desk, Environment, MAX_VCPUS, Shared, map};
 use kvm_ioctls::VmFd;
 use ledger::VcpuExits;
 use nic_port::irq::Line;
@@ -26,14 +26,27 @@ pub struct MachineConfig {
     pub ram: usize,
     /// The route table, mapped read-only; several machines may share one.
     pub fib: Option<Arc<SharedMemory>>,
-    /// Boot information for the firmware; `magic`, `environment`, `ram`, `fib` and `tsc_khz` are filled in later.
+    /// For a member of a group: what it has in common with the others.
+    pub group: Option<GroupMemory>,
+    /// Boot information for the firmware; `magic`, `environment`, `ram`, `fib`, `group_neighbours` and `tsc_khz` are filled in
+    /// later.
     pub info: BootInfo,
+}
+
+/// Memory that a member of a group has beside its RAM and the group's routes.
+#[derive(Clone)]
+pub struct GroupMemory {
+    /// The group's neighbour table, mapped read-only.
+    pub neighbours: Arc<SharedMemory>,
+    /// The member's own desk ([`bootinfo::Desk`]), which it writes.
+    pub desk: Arc<SharedMemory>,
 }
 
 /// One machine. Its NICs are attached to [`Machine::bus`] before the firmware runs.
 pub struct Machine {
     ram: Arc<GuestRam>,
     fib: Option<Arc<SharedMemory>>,
+    group: Option<GroupMemory>,
     irqs: Arc<IrqRouter>,
     bus: Arc<Bus>,
     doorbells: Arc<Doorbells>,
@@ -49,6 +62,7 @@ pub struct Machine {
 pub(crate) struct Memory {
     pub(crate) ram: Arc<GuestRam>,
     pub(crate) fib: Option<Arc<SharedMemory>>,
+    pub(crate) group: Option<GroupMemory>,
     pub(crate) vcpus: usize,
     /// True for a guest that expects a PC, and does not know the words that a firmware shares with the host.
     pub(crate) pc: bool,
@@ -73,15 +87,25 @@ impl Memory {
         config.info.environment = environment as u32;
         config.info.ram = ram.len() as u64;
         config.info.fib = config.fib.as_ref().map_or(0, |fib| fib.len() as u64);
+        if let Some(GroupMemory { neighbours, desk }) = &config.group {
+            let most = map::NEIGHBOURS_LEN as usize;
+            ensure!(
+                (1..=most).contains(&neighbours.len()) && desk.len() >= Desk::LEN,
+                "the memory of a group has {} octets of neighbours and {} of a desk",
+                neighbours.len(),
+                desk.len()
+            );
+            config.info.group_neighbours = neighbours.len() as u64;
+        }
         write_orders(&ram, &config.info)?;
-        Ok(Self { ram, fib: config.fib, vcpus, pc: false })
+        Ok(Self { ram, fib: config.fib, group: config.group, vcpus, pc: false })
     }
 }
 
 impl Machine {
     /// Builds a machine on this memory. `vm` is KVM's handle if KVM runs the firmware.
     pub(crate) fn new(memory: Memory, vm: Option<Arc<VmFd>>) -> Result<Arc<Self>> {
-        let Memory { ram, fib, vcpus, pc } = memory;
+        let Memory { ram, fib, group, vcpus, pc } = memory;
         let make = if pc { IrqRouter::of_pc } else { IrqRouter::new };
         let irqs = Arc::new(make(vm.clone(), ram.clone()));
         let wakers = if pc { 0 } else { vcpus };
@@ -94,6 +118,7 @@ impl Machine {
             stop: Arc::default(),
             ram,
             fib,
+            group,
             irqs,
             vcpus,
             wakers,
@@ -108,6 +133,11 @@ impl Machine {
     /// Returns its route table, if it has one.
     pub fn fib(&self) -> Option<&Arc<SharedMemory>> {
         self.fib.as_ref()
+    }
+
+    /// Returns what it has in common with the members of its group, if it is one.
+    pub fn group(&self) -> Option<&GroupMemory> {
+        self.group.as_ref()
     }
 
     /// Returns its PCI bus.

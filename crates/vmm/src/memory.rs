@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::OnceLock;
 
@@ -9,7 +10,9 @@ use anyhow::{Context, Result, ensure};
 use bootinfo::{Shared, map};
 use nic_port::Memory;
 use ring::Region;
-use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
+use rustix::fs::{
+    MemfdFlags, Mode, SealFlags, fchmod, fcntl_add_seals, fcntl_get_seals, fstat, memfd_create,
+};
 use signals::guard::Guard;
 use vm_memory::mmap::MmapRegionBuilder;
 use vm_memory::{
@@ -66,6 +69,48 @@ impl SharedMemory {
         Ok(Self { mapping, huge })
     }
 
+    /// Maps shared memory that another process has made, sealed against a change of its length. Where `writable` is false this
+    /// process cannot write it; where the descriptor is read-only it must be false.
+    ///
+    /// # Errors
+    /// It is no such memory, or the kernel does not map it so.
+    pub fn adopt(file: OwnedFd, writable: bool) -> Result<Self> {
+        let seals = fcntl_get_seals(&file).context("no shared memory was handed over")?;
+        ensure!(
+            seals.contains(SealFlags::SHRINK | SealFlags::GROW),
+            "shared memory was handed over that can change its length"
+        );
+        let len = fstat(&file).context("cannot measure shared memory")?.st_size;
+        let len = usize::try_from(len).context("shared memory that is too long")?;
+        let rights = if writable { libc::PROT_READ | libc::PROT_WRITE } else { libc::PROT_READ };
+        let mapping = MmapRegionBuilder::new(len)
+            .with_file_offset(FileOffset::new(file.into(), 0))
+            .with_mmap_prot(rights)
+            .with_mmap_flags(libc::MAP_SHARED | libc::MAP_NORESERVE)
+            .build()
+            .with_context(|| format!("cannot map {len} octets of shared memory"))?;
+        Ok(Self { mapping, huge: false })
+    }
+
+    /// Returns a descriptor of the memory by which nobody can write it, and prevents further seals. Whoever is handed it
+    /// cannot make another one of it: that takes a path, and the right to open the file for writing.
+    ///
+    /// # Errors
+    /// The kernel refuses it, or there is no /proc.
+    pub fn read_only(&self) -> Result<File> {
+        self.seal_against_seals()?;
+        let file = self.file().context("shared memory without a file")?;
+        fchmod(file, Mode::RUSR).context("cannot withdraw rights to shared memory")?;
+        let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+        File::open(&path).with_context(|| format!("cannot open shared memory for reading ({path})"))
+    }
+
+    /// Returns the octets of its pages that exist.
+    pub fn resident(&self) -> u64 {
+        let blocks = self.file().and_then(|file| fstat(file).ok()).map_or(0, |stat| stat.st_blocks);
+        u64::try_from(blocks).unwrap_or(0).saturating_mul(512)
+    }
+
     /// Returns the address of the first octet.
     pub fn as_ptr(&self) -> *mut u8 {
         self.mapping.as_ptr()
@@ -82,7 +127,7 @@ impl SharedMemory {
     }
 
     /// Returns the underlying memfd.
-    pub(crate) fn file(&self) -> Option<&File> {
+    pub fn file(&self) -> Option<&File> {
         self.mapping.file_offset().map(FileOffset::file)
     }
 

@@ -1,13 +1,13 @@
 //! Route tables in memory that guests map read-only: IPv4, and behind it IPv6 if the router has any; the same for each further
 //! VRF, one behind the other and of equal size.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use fib::layout::{self, GROUP};
 use fib::six::layout as layout6;
-use fib::{CHOICES, Header, Memory, NextHop, Rib, Routes, Routes6, six};
+use fib::{CHOICES, Header, Memory, NextHop, Rib, Routes, Routes6, Table, six};
 
 use crate::memory::SharedMemory;
 
@@ -34,8 +34,10 @@ impl Default for Room6 {
 /// touches them.
 pub struct RouteTable {
     // Declared before the memory that they refer to, hence dropped before it.
-    /// At least one: that of NICs without a VRF.
+    /// At least one: that of NICs without a VRF; none if others write the memory.
     tables: Vec<Tables>,
+    /// The table that others write.
+    view: Option<Table<'static>>,
     /// Held while tables are changed; no other lock is taken while one of theirs is held.
     writing: Mutex<()>,
     memory: Arc<SharedMemory>,
@@ -73,10 +75,32 @@ impl RouteTable {
         // SAFETY: `count` times `each` zeroed octets, page aligned, are mapped there. The references last as long as
         // `tables`, which is dropped before `memory`, and never leave this module.
         let tables = (0..count).map(|number| unsafe { tables(base.add(number * each), six_at, room) });
-        Ok(Self { tables: tables.collect(), writing: Mutex::default(), memory })
+        Ok(Self { tables: tables.collect(), view: None, writing: Mutex::default(), memory })
+    }
+
+    /// Looks at a single IPv4 table that another process writes: it can be read here, and not be changed.
+    ///
+    /// # Errors
+    /// The memory is too short for one, or there is none in it.
+    pub fn view(memory: Arc<SharedMemory>) -> Result<Self> {
+        ensure!(memory.len() >= layout::len(0), "{} octets are too few for a route table", memory.len());
+        // SAFETY: as many octets as it has are mapped there, page aligned. The references last as long as `view`, which is
+        // dropped before `memory`, and never leave this module.
+        let parts = unsafe { four_parts(memory.as_ptr(), memory.len()) };
+        ensure!(parts.header.is_valid(), "there is no route table in the memory that was handed over");
+        let view = Some(Table::new(parts));
+        Ok(Self { tables: Vec::new(), view, writing: Mutex::default(), memory })
+    }
+
+    /// Returns the epoch of the table.
+    pub fn epoch(&self) -> u32 {
+        self.view.map_or_else(|| self.routes().epoch(), |view| view.epoch())
     }
 
     /// Returns the IPv4 routes of NICs without a VRF, to be changed.
+    ///
+    /// # Panics
+    /// Another process writes them ([`RouteTable::view`]).
     pub fn routes(&self) -> MutexGuard<'_, Rib<'static>> {
         lock(&self.tables[0].four)
     }
@@ -135,13 +159,12 @@ impl RouteTable {
     /// Returns the next hops by which packets of a flow, by the hash that its router has for it, leave at present: the one that
     /// they take, then those that they take if it does not answer.
     pub fn choices(&self, table: usize, destination: IpAddr, flow: u32) -> Vec<NextHop> {
+        if let (Some(view), 0, IpAddr::V4(ip)) = (self.view, table, destination) {
+            return choices_of(&view, ip, flow);
+        }
         let Some(tables) = self.tables.get(table) else { return Vec::new() };
         match destination {
-            IpAddr::V4(ip) => {
-                let table = lock(&tables.four).reader();
-                let numbers = table.members(table.lookup(ip.to_bits()), flow);
-                leading_on(numbers, |number| table.next_hop(number))
-            }
+            IpAddr::V4(ip) => choices_of(&lock(&tables.four).reader(), ip, flow),
             IpAddr::V6(ip) => tables.six.as_ref().map_or_else(Vec::new, |six| {
                 let table = lock(six).reader();
                 let numbers = table.members(table.lookup(ip.to_bits()), flow);
@@ -153,6 +176,21 @@ impl RouteTable {
     /// Reclaims what was removed and no reader can have any more; see [`Rib::reclaim_for`].
     pub fn reclaim_for(&self, readers: impl IntoIterator<Item = u32> + Clone) {
         let _writing = lock(&self.writing);
+        self.reclaim(readers);
+    }
+
+    /// Reclaims as [`RouteTable::reclaim_for`] does, unless the table is being changed: who calls this does not wait.
+    pub fn try_reclaim_for(&self, readers: impl IntoIterator<Item = u32> + Clone) {
+        if let Ok(_writing) = self.writing.try_lock() {
+            self.reclaim(readers);
+        }
+    }
+
+    /// The caller holds the lock of writers.
+    fn reclaim(&self, readers: impl IntoIterator<Item = u32> + Clone) {
+        if self.tables.is_empty() {
+            return;
+        }
         let epoch = self.routes().epoch();
         self.agree(epoch);
         for tables in &self.tables {
@@ -174,6 +212,11 @@ impl RouteTable {
     }
 }
 
+fn choices_of(table: &Table<'_>, destination: Ipv4Addr, flow: u32) -> Vec<NextHop> {
+    let numbers = table.members(table.lookup(destination.to_bits()), flow);
+    leading_on(numbers, |number| table.next_hop(number))
+}
+
 /// Returns those of some next hops by which packets are sent on.
 fn leading_on(numbers: [u32; CHOICES], next_hop: impl Fn(u32) -> NextHop) -> Vec<NextHop> {
     numbers.into_iter().map(next_hop).filter(|hop| hop.leads_on()).collect()
@@ -185,19 +228,8 @@ fn leading_on(numbers: [u32; CHOICES], next_hop: impl Fn(u32) -> NextHop) -> Vec
 /// From `base` on, page aligned, `six_at` zeroed octets, at least [`layout::len`] of no groups, and behind them those of an
 /// IPv6 table with this room are mapped for as long as the result is used.
 unsafe fn tables(base: *mut u8, six_at: usize, room: Option<Room6>) -> Tables {
-    // SAFETY: the offsets of `fib::layout` lie inside (the caller's promise), and all parts are nothing but atomics.
-    let parts = unsafe {
-        Memory {
-            header: &*base.cast::<Header>(),
-            next_hops: &*base.add(layout::NEXT_HOPS_AT).cast(),
-            buckets: &*base.add(layout::BUCKETS_AT).cast(),
-            tbl24: &*base.add(layout::TBL24_AT).cast(),
-            tbl8: std::slice::from_raw_parts(
-                base.add(layout::TBL8_AT).cast(),
-                layout::groups(six_at) * GROUP,
-            ),
-        }
-    };
+    // SAFETY: they are mapped there (the caller's promise).
+    let parts = unsafe { four_parts(base, six_at) };
     let six = room.map(|room| {
         // SAFETY: they follow, page aligned (the caller's promise).
         let parts = unsafe { six_parts(base.add(six_at), room) };
@@ -208,6 +240,24 @@ unsafe fn tables(base: *mut u8, six_at: usize, room: Option<Room6>) -> Tables {
         four.announce_six(six_at as u64);
     }
     Tables { four: Mutex::new(four), six }
+}
+
+/// Returns the parts of an IPv4 table.
+///
+/// # Safety
+/// From `base` on, page aligned, `len` octets, at least [`layout::len`] of no groups, are mapped for as long as the result is
+/// used, and hold zeros or a table.
+unsafe fn four_parts(base: *mut u8, len: usize) -> Memory<'static> {
+    // SAFETY: the offsets of `fib::layout` lie inside (the caller's promise), and all parts are nothing but atomics.
+    unsafe {
+        Memory {
+            header: &*base.cast::<Header>(),
+            next_hops: &*base.add(layout::NEXT_HOPS_AT).cast(),
+            buckets: &*base.add(layout::BUCKETS_AT).cast(),
+            tbl24: &*base.add(layout::TBL24_AT).cast(),
+            tbl8: std::slice::from_raw_parts(base.add(layout::TBL8_AT).cast(), layout::groups(len) * GROUP),
+        }
+    }
 }
 
 /// Returns the parts of an IPv6 table.

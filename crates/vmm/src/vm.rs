@@ -4,7 +4,7 @@ use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
-use bootinfo::{Environment, Misdeed, Role, map};
+use bootinfo::{Desk, Environment, Misdeed, Role, map};
 use kvm_bindings::{CpuId, KVM_MEM_READONLY, kvm_userspace_memory_region};
 use kvm_ioctls::{Kvm, VmFd};
 use vm_memory::{GuestMemoryBackend, GuestMemoryRegion};
@@ -12,7 +12,7 @@ use vm_memory::{GuestMemoryBackend, GuestMemoryRegion};
 use crate::boot;
 use crate::cpuid;
 use crate::firmware::Firmware;
-use crate::machine::{self, Machine, MachineConfig, Memory};
+use crate::machine::{self, GroupMemory, Machine, MachineConfig, Memory};
 use crate::memory::{GuestRam, SharedMemory};
 use crate::vcpu::{self, Entry, Vcpu};
 
@@ -33,15 +33,20 @@ impl Vm {
         let memory = Memory::new(config, Environment::Kvm)?;
         map_ram(&fd, &memory.ram)?;
         if let Some(fib) = &memory.fib {
-            map_read_only(&fd, fib)?;
+            map_read_only(&fd, (1, map::FIB), fib)?;
+        }
+        if let Some(GroupMemory { neighbours, desk }) = &memory.group {
+            map_read_only(&fd, (2, map::NEIGHBOURS), neighbours)?;
+            set_region(&fd, (3, 0), map::DESK, (desk.as_ptr(), Desk::LEN as u64))?;
         }
         // After the memory: each change of the memory map once there is an interrupt controller waits for the
         // readers of KVM's bus tables, which takes many times as long as before.
         fd.set_tss_address(0xfffb_d000).context("KVM_SET_TSS_ADDR")?;
         fd.create_irq_chip().context("KVM cannot make an interrupt controller (KVM_CREATE_IRQCHIP)")?;
         let fib = memory.fib.as_ref().map_or(0, |fib| fib.len() as u64);
+        let group = memory.group.as_ref().map_or(0, |group| group.neighbours.len() as u64);
         let entry = Entry {
-            address: boot::load(&memory.ram, firmware.image(), fib)?,
+            address: boot::load(&memory.ram, firmware.image(), fib, group)?,
             handles_exceptions: misdeed != (Role::Hostile as u32, Misdeed::TripleFault as u32),
         };
         let cpuid = cpuid::of_guests(kvm)?;
@@ -116,8 +121,8 @@ pub(crate) fn map_ram(fd: &VmFd, ram: &GuestRam) -> Result<()> {
     Ok(())
 }
 
-fn map_read_only(fd: &VmFd, fib: &SharedMemory) -> Result<()> {
-    set_region(fd, (1, KVM_MEM_READONLY), map::FIB, (fib.as_ptr(), fib.len() as u64))
+fn map_read_only(fd: &VmFd, (slot, guest): (u32, u64), memory: &SharedMemory) -> Result<()> {
+    set_region(fd, (slot, KVM_MEM_READONLY), guest, (memory.as_ptr(), memory.len() as u64))
 }
 
 fn set_region(fd: &VmFd, (slot, flags): (u32, u32), guest: u64, (host, len): (*mut u8, u64)) -> Result<()> {
@@ -128,8 +133,8 @@ fn set_region(fd: &VmFd, (slot, flags): (u32, u32), guest: u64, (host, len): (*m
         memory_size: len,
         userspace_addr: host as u64,
     };
-    // SAFETY: the range is mapped. `Vm` drops its descriptor before the machine that keeps RAM and route
-    // table, and all other holders of the descriptor (lines, doorbells) are parts of that machine and run no
+    // SAFETY: the range is mapped. `Vm` drops its descriptor before the machine that keeps RAM and
+    // tables, and all other holders of the descriptor (lines, doorbells) are parts of that machine and run no
     // guest.
     unsafe { fd.set_user_memory_region(region) }.with_context(|| {
         format!("KVM does not take {len} octets of memory at {guest:#x} (vm {})", fd.as_raw_fd())

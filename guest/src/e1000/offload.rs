@@ -2,16 +2,14 @@
 //! offload, then a data descriptor for each buffer (82540EM manual, "TCP/IP Context Transmit Descriptor Format", "TCP
 //! Segmentation").
 
-use frame::checksum;
 use frame::offload::{Gso, Offload};
+use frame::{checksum, vlan};
 use ring::e1000::{Context, Data, Descriptor, TxDriver, tx};
 use router::Buffer;
 
 use crate::buffer::{CAPACITY, FrameBuffer, HEADER};
 use crate::segments;
 
-/// Offset of the IPv4 header.
-const IP: usize = frame::ethernet::HEADER;
 /// Largest value of the context's fields for offsets, in octets.
 const MOST_OFFSET: u16 = 255;
 
@@ -19,22 +17,22 @@ const MOST_OFFSET: u16 = 255;
 pub(super) struct Order {
     frame: FrameBuffer,
     context: Option<Context>,
-    /// Number of buffers of the frame.
+    /// Number of buffers of the frame, and octets of it in the first one.
     pieces: usize,
+    first: u32,
 }
 
 impl Order {
     /// Prepares a frame. If it is to be segmented, its headers are adapted to the device: length fields, which differ
     /// for each segment, are cleared.
     pub(super) fn new(mut frame: FrameBuffer) -> Self {
-        let octets = HEADER as usize + frame.len();
-        let pieces = match frame.pieces() {
-            Some((list, count)) if octets > CAPACITY as usize => segments::cut(list, count, octets),
-            _ => 1,
+        let (pieces, first) = match frame.table() {
+            Some((_, pieces, first)) => (pieces, first - HEADER),
+            None => (1, frame.len() as u32),
         };
         let offload = frame.offload();
         let context = if offload.is_work() { context(&mut frame, offload) } else { None };
-        Self { frame, context, pieces }
+        Self { frame, context, pieces, first }
     }
 
     /// Number of descriptors that it needs.
@@ -60,7 +58,7 @@ impl Order {
         let (at, len, pieces) = (self.frame.address(), self.frame.len() as u32, self.pieces);
         let list = self.frame.pieces();
         let token = self.frame.into_token();
-        let first = len.min(CAPACITY - HEADER);
+        let first = self.first;
         let mut left = len;
         let mut describe = |index: usize, address, most: u32| {
             let last = index + 1 == pieces;
@@ -99,15 +97,17 @@ fn context(frame: &mut FrameBuffer, offload: Offload) -> Option<Context> {
     let octets = frame.octets();
     let headers = router::offload::headers(octets, offload)?;
     let transport = usize::from(transport);
-    let (ip, sum_at) = (octets.get_mut(IP..transport)?, usize::from(sum_at));
+    // Behind the tags of a VLAN.
+    let start = vlan::Tags::parse(octets).ok()?.header();
+    let (ip, sum_at) = (octets.get_mut(start..transport)?, usize::from(sum_at));
     // IPv4's length and checksum, and the length in TCP's pseudo header, differ for each segment.
     ip.get_mut(2..4)?.fill(0);
     ip.get_mut(10..12)?.fill(0);
     let pseudo = checksum::sum(u16::from(frame::ipv4::TCP), ip.get(12..20)?);
     octets.get_mut(sum_at..sum_at + 2)?.copy_from_slice(&pseudo.to_be_bytes());
     Some(Context {
-        ip_start: IP as u8,
-        ip_offset: IP as u8 + 10,
+        ip_start: start as u8,
+        ip_offset: start as u8 + 10,
         ip_end: transport as u16 - 1,
         payload: (len - headers.min(len)) as u32,
         command: tx::TSE | tx::IP | tx::TCP,

@@ -12,7 +12,7 @@ mod registers;
 mod rings;
 
 use arrayvec::ArrayVec;
-use bootinfo::{BootFailure, BootInfo, MAX_NICS, Misdeed, NicModel};
+use bootinfo::{BootFailure, BootInfo, MAX_NICS, Misdeed, NicModel, map};
 use fib::Table;
 use router::Platform;
 
@@ -33,6 +33,8 @@ const GOOD_TIME: u64 = 1000;
 const BURDEN_TIME: u64 = 1000;
 /// Doorbells of each queue in one pass: few, because each takes microseconds and the host must still be answered.
 const KICKS: u32 = 2;
+/// Questions that it asks of its host at once.
+const QUESTIONS: u32 = 1000;
 /// NICs are set up or sent commands in one of this many passes: that takes milliseconds, and the host must still be answered.
 const PASSES: u32 = 64;
 
@@ -161,6 +163,7 @@ impl Hostile {
             Misdeed::Sleep => self.sleep_for_ever(),
             Misdeed::Spin => spin_for_ever(),
             Misdeed::TripleFault => halt::die(),
+            Misdeed::Tables => self.spoil_tables(firmware),
             // Handled by a duty of its own.
             Misdeed::OldEpoch => {}
         }
@@ -212,6 +215,15 @@ impl Hostile {
         for (number, ring) in (0u32..).zip(rings) {
             ring.longest_chains(self.round.wrapping_add(number));
         }
+    }
+
+    /// Asks more often than a ring has places, then writes where only the host may write, which is its end.
+    fn spoil_tables(&self, firmware: &mut Firmware) {
+        (0..QUESTIONS).for_each(|ip| firmware.ask_for_neighbour(0, ip));
+        let table = if self.info.group_neighbours > 0 { map::NEIGHBOURS } else { map::FIB };
+        // SAFETY: the place is mapped for the firmware's whole life, and read-only: the store ends the vCPU, or the process, and
+        // changes nothing.
+        unsafe { core::ptr::write_volatile(table as *mut u64, u64::MAX) };
     }
 
     fn kick(&self, firmware: &Firmware) {

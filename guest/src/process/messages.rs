@@ -7,7 +7,7 @@ use bootinfo::process::{BELLS_A_MESSAGE, Bell, SOCKET, Start, Step};
 use super::Failed;
 use super::calls::{self, Errno, IoVec, Message};
 
-/// Most descriptors in one message: RAM, route table and bus bell, or a batch of doorbells.
+/// Most descriptors in one message: RAM, route table, what a member of a group has, and bus bell, or a batch of doorbells.
 const DESCRIPTORS: usize = BELLS_A_MESSAGE;
 /// Octets before the descriptors in a control message: length, level and type.
 const CONTROL_HEADER: usize = 16;
@@ -43,7 +43,7 @@ impl Descriptors {
 /// Error for an invalid message.
 pub(super) const NONSENSE: Failed = Failed(Step::Orders, Errno(EPROTO));
 
-/// Receives the first message: the start parameters, and the descriptors of RAM, route table and bus bell.
+/// Receives the first message: the start parameters, and the descriptors of what is to be mapped and of the bus bell.
 pub(super) fn start() -> Result<(Start, Descriptors), Failed> {
     let mut start = MaybeUninit::<Start>::uninit();
     let (octets, descriptors) = receive(start.as_mut_ptr().cast(), size_of::<Start>())?;

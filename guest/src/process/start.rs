@@ -4,7 +4,7 @@ use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use bootinfo::process::{ANYWHERE, NAME_LEN, Report, SOCKET, Start, Step};
-use bootinfo::{MAGIC, MAX_VCPUS, map};
+use bootinfo::{Desk, MAGIC, MAX_VCPUS, map};
 
 use super::calls::{self, Errno, Mapping};
 use super::filter::FILTER;
@@ -45,7 +45,7 @@ fn settle() -> Result<(), Failed> {
     let (start, descriptors) = messages::start()?;
     let vcpus = start.vcpus as usize;
     let sane = (1..=MAX_VCPUS).contains(&vcpus) && (map::POOL..=map::MAX_RAM).contains(&start.ram);
-    if start.magic != MAGIC || !sane {
+    if start.magic != MAGIC || !sane || start.group_neighbours > map::NEIGHBOURS_LEN {
         return Err(messages::NONSENSE);
     }
     let ram = descriptors.get(0)?;
@@ -55,6 +55,12 @@ fn settle() -> Result<(), Failed> {
         let fib = descriptors.get(next)?;
         share(map::FIB, start.fib, false, (fib, 0))?;
         next += 1;
+    }
+    if start.group_neighbours > 0 {
+        let (neighbours, desk) = (descriptors.get(next)?, descriptors.get(next + 1)?);
+        share(map::NEIGHBOURS, start.group_neighbours, false, (neighbours, 0))?;
+        share(map::DESK, Desk::LEN as u64, true, (desk, 0))?;
+        next += 2;
     }
     BUS_BELL.store(descriptors.get(next)?, Relaxed);
     let mut missing = start.bells as usize;

@@ -8,8 +8,8 @@ use ring::{BURST, Region};
 use router::{Buffer, Burst};
 
 use crate::arena::Arena;
-use crate::buffer::{CAPACITY, FrameBuffer, HEADER, Pool};
-use crate::segments::{self, FrameAssembler};
+use crate::buffer::{CAPACITY, FrameBuffer, HEADER, Pool, SURELY};
+use crate::segments::FrameAssembler;
 
 /// Queue whose tokens are those of frames; the token of a frame in one piece is the address of its buffer.
 pub(crate) enum Queue {
@@ -148,21 +148,27 @@ fn send(queue: &mut impl DriverQueue<u64>, burst: &mut Burst<FrameBuffer>) -> bo
     for mut frame in burst.drain(..room) {
         frame.seal_header();
         let (len, at) = (HEADER + frame.len() as u32, frame.address());
-        if len <= CAPACITY {
+        if len <= SURELY {
             queue.push(frame.into_token(), at, len, false);
         } else {
-            send_pieces(queue, frame);
+            send_long(queue, frame);
         }
     }
     queue.publish()
 }
 
-/// Sends a frame of several pieces by its list. Such frames exist only if indirect descriptors were negotiated and
+/// Sends a long frame: by its list if it has several pieces. Such frames exist only if indirect descriptors were negotiated and
 /// there is room.
 #[cold]
 #[inline(never)]
-fn send_pieces(queue: &mut impl DriverQueue<u64>, frame: FrameBuffer) {
-    let Some((list, count)) = frame.pieces() else { return };
-    let entries = segments::cut(list, count, HEADER as usize + frame.len());
-    queue.push_table(frame.into_token(), list, entries as u16);
+fn send_long(queue: &mut impl DriverQueue<u64>, frame: FrameBuffer) {
+    match frame.table() {
+        Some((list, entries, _)) => {
+            queue.push_table(frame.into_token(), list, entries as u16);
+        }
+        None => {
+            let (len, at) = (HEADER + frame.len() as u32, frame.address());
+            queue.push(frame.into_token(), at, len, false);
+        }
+    }
 }

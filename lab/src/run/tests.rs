@@ -36,7 +36,7 @@ fn every_option_arrives() {
         "run forward --engine kvm --nic virtio-net --attach tap --frame 1514 --flows 7 --routes 1000000 --rate 1.5M \
          --queues 2 --vcpus 3 --seconds 0.5 --repeat 9 --json out.json --svg drawings --cpus 2,3 --sandbox on --misdeed old-epoch \
          --mode send-combining --itr 100 --combine 32 --combine-above 5000 --segment 1514 --write 16384 --conversation requests \
-         --sent-interrupts delayed --direction rx --work 500 --queue 64 --vhost vmm",
+         --sent-interrupts delayed --direction rx --work 500 --queue 64 --vhost vmm --nics 4 --family ipv6",
     );
     let Options {
         engine,
@@ -57,9 +57,11 @@ fn every_option_arrives() {
         queue,
         flows,
         routes,
+        six,
         rate,
         queues,
         vcpus,
+        nics,
         seconds,
         step,
         repeat,
@@ -70,7 +72,8 @@ fn every_option_arrives() {
         misdeed,
         rounds,
     } = found;
-    assert_eq!(rounds, None, "a figure's own");
+    assert_eq!((rounds, nics), (None, 4), "a figure's own rounds");
+    assert!(six);
     assert_eq!((engine.as_str(), nic, attach), ("kvm", NicModel::VirtioNet, Attachment::Tap));
     assert_eq!(vhost, VhostThreads::Vmm);
     assert_eq!((mode, itr, combine), (TransmitMode::SendCombining, Itr::Every(100), 32));

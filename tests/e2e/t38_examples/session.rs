@@ -114,7 +114,7 @@ impl Session {
         let is_handed =
             |router: &Router| router.nics.iter().any(|nic| nic.attach.kind() == "vhost-user-frontend");
         // Probes pass members of groups all the time, also while the last table is read.
-        let is_still = |router: &&Router| router.membership().is_none();
+        let is_still = |router: &&Router| router.group().is_none();
         for router in firmware.into_iter().filter(|router| !is_handed(router)).filter(is_still) {
             assert_eq!(counters.faults(&router.name), [""; 0]);
         }
@@ -211,7 +211,10 @@ fn wait_for_peers(run: &Running, plan: &Plan) {
 /// Returns true if a router has forwarded something, and has delivered part of its guarantee.
 fn forwards(counters: &Counters, router: &Router) -> bool {
     let vcpu = format!("{}.vcpu", router.name);
-    let forwarded = counters.sum(|name| name.starts_with(&vcpu) && name.ends_with(".forwarded"));
+    // A balancer spreads frames, or returns those of others.
+    let ends = [".forwarded", ".balancer.spread", ".balancer.returned"];
+    let is_end = |name: &str| ends.iter().any(|end| name.ends_with(end));
+    let forwarded = counters.sum(|name| name.starts_with(&vcpu) && is_end(name));
     let delivered = counters.get(&format!("{}.guarantee.delivered", router.name));
     forwarded > 0 && (delivered > 0 || router.guarantee.is_none())
 }

@@ -78,6 +78,22 @@ impl Namespace {
         self.inside(|| fs::write(&path, value))?.with_context(|| format!("cannot write {path}"))
     }
 
+    /// Gives one of its links an IPv6 address (`2001:db8:1::2/64`), which it uses at once, and a default route. IPv6 may have been
+    /// off until now, as it is in a host of a [`crate::Stage`].
+    pub fn add_six(&self, link: &str, address: &str, gateway: &str) -> Result<()> {
+        self.set("net.ipv6.conf.all.disable_ipv6", "0")?;
+        self.ip(&["address", "add", address, "dev", link, "nodad"])?;
+        // It keeps asking until the router uses its address, instead of only three times.
+        self.set(&format!("net.ipv6.neigh.{link}.mcast_solicit"), "60")?;
+        self.ip(&["-6", "route", "add", "default", "via", gateway])?;
+        Ok(())
+    }
+
+    /// Switches IPv6 off: from now on it sends nothing unasked, so that ledgers come to rest.
+    pub fn silence_six(&self) -> Result<()> {
+        self.set("net.ipv6.conf.all.disable_ipv6", "1")
+    }
+
     /// Names of its links.
     pub fn links(&self) -> Result<Vec<String>> {
         Ok(names(&self.ip(&["-o", "link", "show"])?))

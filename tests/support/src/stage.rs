@@ -1,5 +1,6 @@
 //! `ringroad run` of a file, with hosts at its TAPs: private namespaces, each with the kernel's stack.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,12 +9,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use tempfile::TempDir;
 
 use crate::running::{Finished, Running};
 use crate::settled;
-use crate::{Namespace, Signal, Traces};
+use crate::{Namespace, Ovs, Signal, Traces};
 
 /// Timeout for a router to come up, generous for a busy host.
 const START: Duration = Duration::from_secs(60);
@@ -99,6 +100,26 @@ impl Stage {
             command
         };
         Self::start_as(command, text, options, |_| Ok(())).map(|(stage, ())| stage)
+    }
+
+    /// Starts `binary run` beside an Open vSwitch in the namespace in which it will run, with a bridge of this name.
+    pub fn start_beside_ovs(binary: &str, text: &str, options: &[&str], bridge: &str) -> Result<(Self, Ovs)> {
+        let beside = OnceCell::new();
+        let prepare = |home: &Namespace| {
+            let ovs = Ovs::start(home)?;
+            ovs.add_bridge(bridge, &[])?;
+            beside.set(ovs).map_err(|_| anyhow!("it runs already"))
+        };
+        let command = |home: &Namespace| {
+            let mut command = home.command(binary);
+            if let Some(ovs) = beside.get() {
+                let _ = Ovs::serve(ovs, &mut command);
+            }
+            command
+        };
+        let (stage, ()) = Self::start_as(command, text, options, prepare)?;
+        let ovs = beside.into_inner().context("no Open vSwitch")?;
+        Ok((stage, ovs))
     }
 
     fn start_as<T>(

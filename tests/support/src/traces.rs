@@ -19,7 +19,8 @@ const INIT: u32 = 1;
 
 /// List of links, namespaces, folders, sockets, cgroups, mounts, processes and huge pages at one moment.
 ///
-/// Links are those of the caller's network namespace; processes are those of the same build.
+/// Links are those of the caller's network namespace, cgroups those without threads of another PID namespace; processes are those
+/// of the same build.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Traces {
     things: BTreeSet<String>,
@@ -77,15 +78,27 @@ fn files(kind: &str, folder: &Path, things: &mut BTreeSet<String>) {
 }
 
 fn cgroups(folder: &Path, depth: usize, things: &mut BTreeSet<String>) {
-    for path in names(folder).map(|name| folder.join(name)).filter(|path| path.is_dir() && !path.is_symlink())
-    {
-        if path.to_string_lossy().contains("ringroad") {
+    for path in folders(folder) {
+        if path.to_string_lossy().contains("ringroad") && !is_of_others(&path) {
             things.insert(format!("cgroup {}", path.display()));
         }
         if depth > 1 {
             cgroups(&path, depth - 1, things);
         }
     }
+}
+
+/// Returns true if a cgroup is that of a run beside this one: it, or one in it, has threads outside the caller's PID namespace,
+/// which the kernel lists as 0.
+fn is_of_others(cgroup: &Path) -> bool {
+    let lists =
+        ["tasks", "cgroup.threads"].map(|name| fs::read_to_string(cgroup.join(name)).unwrap_or_default());
+    lists.iter().flat_map(|list| list.lines()).any(|id| id == "0")
+        || folders(cgroup).any(|path| is_of_others(&path))
+}
+
+fn folders(folder: &Path) -> impl Iterator<Item = PathBuf> {
+    names(folder).map(move |name| folder.join(name)).filter(|path| path.is_dir() && !path.is_symlink())
 }
 
 fn mounts() -> impl Iterator<Item = String> {

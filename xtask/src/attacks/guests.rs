@@ -20,8 +20,8 @@ const LOOK: Duration = Duration::from_millis(20);
 const COUNT: Duration = Duration::from_secs(1);
 /// A hostile firmware behaves for a second after its start.
 const GOOD_TIME: Duration = Duration::from_millis(1100);
-/// Misdeeds that have attacks of their own.
-const ALONE: [Misdeed; 2] = [Misdeed::Resets, Misdeed::Commands];
+/// Misdeeds that have attacks of their own, or that end a firmware as another one does.
+const ALONE: [Misdeed; 3] = [Misdeed::Resets, Misdeed::Commands, Misdeed::Tables];
 
 /// Error: this host cannot run such a guest.
 #[derive(Debug)]

@@ -4,6 +4,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
+use super::grace::GracePeriods;
+
 /// Number of slowest jobs listed in the table.
 const SLOWEST: usize = 12;
 
@@ -12,6 +14,7 @@ const SLOWEST: usize = 12;
 pub(super) struct Times {
     stages: Vec<(String, Duration)>,
     jobs: Vec<(String, Duration)>,
+    grace: Option<GracePeriods>,
 }
 
 impl Times {
@@ -33,6 +36,11 @@ impl Times {
         self.jobs.push((name.to_owned(), took));
     }
 
+    /// Records the grace periods during the jobs; `None` if they were not watched.
+    pub(super) fn grace(&mut self, seen: Option<GracePeriods>) {
+        self.grace = seen;
+    }
+
     /// Formats the table: stages in order, then the slowest jobs.
     pub(super) fn lines(&self) -> Vec<String> {
         let line = |(name, took): &(String, Duration)| format!("{:8.1} s  {name}", took.as_secs_f64());
@@ -40,6 +48,7 @@ impl Times {
         let mut lines = vec!["time".to_owned()];
         lines.extend(self.stages.iter().map(line));
         lines.push(line(&("together".to_owned(), all)));
+        lines.extend(self.grace.map(GracePeriods::line));
         let mut jobs: Vec<&(String, Duration)> = self.jobs.iter().collect();
         jobs.sort_by_key(|(_, took)| std::cmp::Reverse(*took));
         if !jobs.is_empty() {

@@ -1,32 +1,69 @@
 //! `veth:NAME`: a veth pair. One end belongs to the kernel router; the other end has this name on the host, or in a named
-//! namespace (`netns`).
+//! namespace (`netns`), and may have a queueing discipline (`qdisc`), in which frames wait for the router.
 
 use std::path::Path;
 
-use kernel_router::{Origin, PeerNamespace as At};
+use kernel_router::{Origin, PeerNamespace as At, Queue, QueueKind};
 
 use crate::attach::interface;
 use crate::interfaces;
 use crate::{
-    AttachmentProperties, Finding, KernelUse, Key, Kind, MissingRequirement, NicRequirements, Place, State,
-    Takes, lack,
+    AttachmentProperties, Finding, KernelUse, Key, Keywords, Kind, MissingRequirement, NicRequirements,
+    Place, State, Takes, lack,
 };
 
 /// Key: the namespace of the other end.
 pub(crate) const NETNS: &str = "netns";
+/// Key: the queueing discipline of the other end.
+const QDISC: &str = "qdisc";
+/// Key: what that holds at most.
+const LIMIT: &str = "qdisc_limit";
+/// Limit without that key: frames, as many as an interface queues by default; octets of 1000 frames of full size.
+const FRAMES: u32 = 1000;
+const OCTETS: u32 = 1_514_000;
+/// Largest limit, in frames or octets.
+const MOST: u32 = 1 << 30;
+
+const QDISCS: Keywords<()> = Keywords {
+    noun: ("queueing discipline", "disciplines"),
+    now: &[(QueueKind::Pfifo.name(), ()), (QueueKind::Bfifo.name(), ()), (QueueKind::FqCodel.name(), ())],
+    later: &[],
+};
+
 /// Directory of named namespaces (ip-netns(8)).
 const NAMED: &str = "/run/netns";
 
 pub(crate) const KIND: Kind = Kind {
-    keys: &[Key {
-        verb: "in ",
-        ..Key::new(
-            NETNS,
-            Takes::Text("\"west\""),
-            ("a name of ip netns", "the host"),
-            "namespace of the other end of a veth:",
-        )
-    }],
+    keys: &[
+        Key {
+            verb: "in ",
+            ..Key::new(
+                NETNS,
+                Takes::Text("\"west\""),
+                ("a name of ip netns", "the host"),
+                "namespace of the other end of a veth:",
+            )
+        },
+        Key::new(
+            QDISC,
+            Takes::Word(QDISCS),
+            ("pfifo, bfifo, fq_codel", "none"),
+            "queueing discipline of the other end of a veth:, in which frames wait for the router",
+        ),
+        Key {
+            verb: "limit ",
+            with: Some((
+                QDISC,
+                "it says what a queueing discipline holds; add qdisc = \"pfifo\", or remove it",
+            )),
+            ..Key::new(
+                LIMIT,
+                Takes::Number(1..=MOST),
+                ("1 to 1073741824", "1000; bfifo 1514000"),
+                "what that holds at most: frames, of a bfifo octets",
+            )
+        },
+    ],
     read: interface,
     // Interfaces in different namespaces may have the same name.
     traits: |attach| AttachmentProperties {
@@ -63,4 +100,14 @@ fn origin(wanted: &NicRequirements) -> Origin {
 /// Origin of a pair whose other end has this name on the host, optionally in a bridge.
 pub(crate) fn pair(peer: &str, bridge: Option<&str>) -> Origin {
     Origin::Veth { peer: peer.to_owned(), at: At::Home, bridge: bridge.map(str::to_owned) }
+}
+
+impl NicRequirements {
+    /// Returns the queueing discipline that the other end of its veth pair should have, if any.
+    pub fn queue(&self) -> Option<Queue> {
+        let kind = self.attach.key(QDISC).and_then(QueueKind::named)?;
+        let default = if kind == QueueKind::Bfifo { OCTETS } else { FRAMES };
+        let limit = self.attach.key(LIMIT).and_then(|limit| limit.parse().ok()).unwrap_or(default);
+        Some(Queue { kind, limit })
+    }
 }

@@ -15,8 +15,8 @@ use crate::{
     Ports, ServiceContext, Takes,
 };
 
-/// Octets of an Ethernet header and a VLAN tag, by which a frame may exceed the MTU.
-const FRAME_OVERHEAD: u32 = 18;
+/// Octets of an Ethernet header and two VLAN tags, by which a frame may exceed the MTU.
+const FRAME_OVERHEAD: u32 = 22;
 
 pub(crate) const KIND: Kind = Kind {
     keys: &[

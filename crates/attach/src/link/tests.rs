@@ -1,6 +1,7 @@
 //! Links that are kept while their configuration changes, in a namespace of their own.
 
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use uplink::{Links, Netns};
 
@@ -73,6 +74,49 @@ fn a_held_tap_leaves_to_the_kernel_what_its_nic_wants_now_and_spreads_by_its_has
     assert!(takes(&before).has(Offloads::CSUM));
     assert_eq!(takes(&now), Offloads::NONE);
     assert!(takes(&before).has(Offloads::CSUM));
+}
+
+/// A frame with an IPv4 packet of UDP to this port, as only a neighbour sends it.
+fn datagram(port: u16) -> Vec<u8> {
+    let header = [0x45, 0, 0, 46, 0, 0, 0, 0, 255, 17, 0, 0, 192, 0, 2, 1, 192, 0, 2, 2];
+    let [high, low] = port.to_be_bytes();
+    [&[2; 12][..], &[8, 0], &header, &[0xc0, 0, high, low, 0, 26, 0, 0], &[0; 18]].concat()
+}
+
+/// Waits for the next frame of a source; returns its UDP port.
+fn next_port(source: &mut dyn Source) -> u16 {
+    let end = Instant::now() + Duration::from_secs(60);
+    let mut found = None;
+    while found.is_none() {
+        source.drain(1, &mut |frames| {
+            found = frames.first().and_then(|frame| frame.octets().read::<2>(36)).map(u16::from_be_bytes);
+        });
+        assert!(Instant::now() < end, "nothing has come");
+    }
+    found.unwrap_or_default()
+}
+
+#[test]
+fn urgent_frames_overtake_those_that_wait_in_the_kernel() {
+    let Some(netns) = namespace() else { return };
+    netns.settle(false).expect("a namespace that sends nothing");
+    let wanted = NicRequirements { has_control: true, queue_len: 16, ..wanted("tap:t0") };
+    let held = link(&netns, &wanted).expect("a TAP");
+    let handed = HandedOver::of(held.hand_over()).expect("descriptors");
+    let served = wanted.serve(Some(handed), &[], Confinement::Off).expect("a port");
+    let mut ports = ports(&*served, &wanted);
+    assert_eq!((ports.sources.len(), ports.sinks.len()), (1, 1));
+    let Some(urgent) = &mut ports.urgent else {
+        return println!("SKIPPED: the kernel takes no program that selects the queue of a frame");
+    };
+    let wire = uplink::PacketSender::open(&netns, "t0").expect("a packet socket");
+    for _ in 0..4 {
+        wire.repeat(&datagram(9), 64);
+    }
+    assert_eq!(wire.repeat(&datagram(3784), 1), 1);
+    assert_eq!(next_port(&mut **urgent), 3784);
+    assert_eq!(next_port(&mut *ports.sources[0]), 9);
+    assert!(!urgent.waits() && ports.sources[0].waits());
 }
 
 #[test]

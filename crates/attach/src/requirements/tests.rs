@@ -9,7 +9,9 @@ use crate::{Ports, ServiceContext, Takes};
 pub(crate) fn wanted(attach: &str) -> NicRequirements {
     let mut attach = Attach::read(attach).expect("good");
     for key in attach.keys() {
-        if let (Takes::Word(_), None) = (&key.takes, key.with) {
+        if let (Takes::Word(words), None) = (&key.takes, key.with)
+            && words.find(key.shown.1).is_ok()
+        {
             attach.set(key.name, key.shown.1);
         }
     }
@@ -32,6 +34,7 @@ pub(crate) fn wanted(attach: &str) -> NicRequirements {
         by_kernel: false,
         memory_max: 64 << 20,
         in_kernel: false,
+        has_control: false,
     }
 }
 

@@ -21,6 +21,33 @@ fn members_are_known_by_their_names() {
         [Some("core"), Some("core"), None, None, None, None]
     );
     assert!(is_meant("core_1", "core") && is_meant("core_1", "core_1") && !is_meant("core_1", "cor"));
+    assert_eq!(["core_lb0", "core_lb15", "core_lb", "core_3"].map(of), [None, None, None, Some("core")]);
+    assert_eq!(
+        ["core_lb0", "core_lb", "core_3", "core"].map(around),
+        [Some("core"), None, Some("core"), None]
+    );
+    assert!(
+        is_meant("core_lb1", "core") && is_meant("core_lb1", "core_lb1") && !is_meant("core_lb1", "core_lb0")
+    );
+}
+
+#[test]
+fn balancers_that_are_machines_are_parts_of_their_group() {
+    let routers = [
+        router("core_0", State::Running, Some("serving, 256 of 256 buckets")),
+        router("core_lb0", State::Running, Some("serving, 2 of 2 links")),
+        router("core_lb1", State::Waiting, None),
+        router("edge", State::Running, None),
+        router("core_1", State::Running, Some("parked, 0 of 256 buckets")),
+    ];
+    let folded = folded(&routers);
+    let names: Vec<&str> = folded.iter().map(|router| router.name.as_str()).collect();
+    assert_eq!(names, ["core", "edge"]);
+    assert_eq!(
+        folded[0].member.as_deref(),
+        Some("2 members: 1 parked, 1 serving; 2 balancers: 1 serving, 1 waiting")
+    );
+    assert_eq!(folded[0].restarts, 4);
 }
 
 #[test]

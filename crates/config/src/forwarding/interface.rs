@@ -4,10 +4,10 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{FILTERS, ReversePath, links, own_networks};
+use super::{FILTERS, ReversePath, links, own_networks, vrf};
 use crate::address::Address;
 use crate::nic::own_addresses;
-use crate::plan::Nic;
+use crate::plan::{Nic, NicModel};
 use crate::read::required_name;
 use crate::route::nic_named;
 use crate::section::Section;
@@ -15,6 +15,10 @@ use crate::six::{self, Six};
 
 /// Most interfaces of a router, those for VLANs of all NICs together, as the firmware's tables have room for.
 const MOST_INTERFACES: usize = bootinfo::MAX_VLANS;
+/// Smallest MTU (RFC 791).
+const LEAST_MTU: u32 = 68;
+/// Octets of a tag.
+const TAG: u32 = 4;
 /// Largest number of a VLAN (IEEE 802.1Q: 0 is a priority only, 4095 is reserved).
 const LARGEST_ID: u32 = 4094;
 
@@ -53,6 +57,8 @@ pub struct Interface {
     pub mtu: u32,
     /// Filter of sources.
     pub reverse_path: ReversePath,
+    /// Its VRF, whose other NICs and interfaces share its route table; `None`: it is in none.
+    pub vrf: Option<String>,
 }
 
 /// Reads all interfaces of a router with these NICs.
@@ -69,11 +75,17 @@ pub(super) fn read(router: &Section<'_>, nics: &[Nic]) -> Vec<Interface> {
         verify_networks(section, &interface, (nics, &interfaces));
         interfaces.push(interface);
     }
+    let vrfs = nics.iter().map(|nic| &nic.vrf).chain(interfaces.iter().map(|own| &own.vrf));
+    let vrfs = vrf::names(vrfs.map(Option::as_deref)).len();
+    if vrfs >= bootinfo::MAX_TABLES {
+        let what = format!("{vrfs} VRFs are too many; a router has at most {}", bootinfo::MAX_TABLES - 1);
+        router.fault(router.line, "interface", what);
+    }
     interfaces
 }
 
 fn interface(section: &Section<'_>, nics: &[Nic]) -> Option<Interface> {
-    section.expect_keys(&["name", "nic", "vlan", "outer", "address", "mtu", "rpf", "ra"], &[]);
+    section.expect_keys(&["name", "nic", "vlan", "outer", "address", "mtu", "vrf", "rpf", "ra"], &[]);
     let name = required_name(section, "\"guests\"");
     let nic = section.required_text("nic", "\"lan\"");
     if !section.has("vlan") {
@@ -82,11 +94,18 @@ fn interface(section: &Section<'_>, nics: &[Nic]) -> Option<Interface> {
     let id = section.number("vlan", 1..=LARGEST_ID, 1) as u16;
     let outer = section.has("outer").then(|| section.number("outer", 1..=LARGEST_ID, 1) as u16);
     let nic = nic_named(section, nic?, &links(nics, &[]))?;
-    let most = nics[nic].mtu;
-    let mtu = section.number("mtu", 68..=most, most);
+    let most = largest_packet(&nics[nic], outer.is_some());
+    let mtu = section.number("mtu", LEAST_MTU..=most, most);
     let (addresses, six) = (own_addresses(section), six::read(section, mtu));
     let reverse_path = section.word("rpf", &FILTERS);
-    Some(Interface { name, nic, tags: Tags { outer, id }, addresses, six, mtu, reverse_path })
+    let vrf = if section.has("vrf") { vrf::named(section) } else { nics[nic].vrf.clone() };
+    Some(Interface { name, nic, tags: Tags { outer, id }, addresses, six, mtu, reverse_path, vrf })
+}
+
+/// Largest packet of a VLAN: an 82540EM has room for one tag beyond the MTU.
+fn largest_packet(nic: &Nic, has_outer: bool) -> u32 {
+    let is_tight = has_outer && nic.model == NicModel::E1000;
+    if is_tight { (nic.mtu - TAG).max(LEAST_MTU) } else { nic.mtu }
 }
 
 /// Reports a name or a VLAN that is taken already.
@@ -104,10 +123,9 @@ fn distinguish(section: &Section<'_>, new: &Interface, (nics, before): (&[Nic], 
 
 /// Reports a network that a NIC or another interface has: routing between them would be ambiguous.
 fn verify_networks(section: &Section<'_>, new: &Interface, (nics, before): (&[Nic], &[Interface])) {
-    let is_near = |nic: &Nic| nic.vrf == nics[new.nic].vrf;
-    let before = before.iter().filter(|known| is_near(&nics[known.nic]));
+    let before = before.iter().filter(|known| known.vrf == new.vrf);
     let before = before.map(|known| (&known.name, own_networks(&known.addresses, &known.six)));
-    let nics = nics.iter().filter(|nic| is_near(nic));
+    let nics = nics.iter().filter(|nic| nic.vrf == new.vrf);
     let nics = nics.map(|nic| (&nic.name, own_networks(&nic.addresses, &nic.six)));
     let own = own_networks(&new.addresses, &new.six);
     for (name, networks) in nics.chain(before) {

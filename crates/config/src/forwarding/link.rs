@@ -11,7 +11,7 @@ pub(crate) struct Link {
     pub(crate) name: String,
     pub(crate) addresses: Vec<Address>,
     pub(crate) six: Six,
-    /// Its VRF; an interface for a VLAN is in that of its NIC.
+    /// Its VRF.
     pub(crate) vrf: Option<String>,
     /// Set if it is in another VRF than what is read.
     pub(crate) elsewhere: Option<Elsewhere>,
@@ -25,14 +25,13 @@ pub(crate) struct Elsewhere {
 
 /// Returns all links in the order of their numbers.
 pub(crate) fn links(nics: &[Nic], interfaces: &[Interface]) -> Vec<Link> {
-    let vrf = |nic: usize| nics.get(nic).and_then(|nic: &Nic| nic.vrf.clone());
-    let all = nics.iter().enumerate().map(|(at, nic)| (at, &nic.name, &nic.addresses, &nic.six));
-    let vlans = interfaces.iter().map(|own| (own.nic, &own.name, &own.addresses, &own.six));
-    let link = |(nic, name, addresses, six): (usize, &String, &Vec<Address>, &Six)| Link {
+    let all = nics.iter().map(|nic| (&nic.vrf, &nic.name, &nic.addresses, &nic.six));
+    let vlans = interfaces.iter().map(|own| (&own.vrf, &own.name, &own.addresses, &own.six));
+    let link = |(vrf, name, addresses, six): (&Option<String>, &String, &Vec<Address>, &Six)| Link {
         name: name.clone(),
         addresses: addresses.clone(),
         six: six.clone(),
-        vrf: vrf(nic),
+        vrf: vrf.clone(),
         elsewhere: None,
     };
     all.chain(vlans).map(link).collect()

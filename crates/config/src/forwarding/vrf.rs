@@ -1,4 +1,4 @@
-//! Key `vrf`: NICs with route tables of their own (VRF). Nothing leads from one VRF to another.
+//! Key `vrf`: NICs, and interfaces for VLANs, with route tables of their own (VRF). Nothing leads from one VRF to another.
 
 use std::net::IpAddr;
 
@@ -15,15 +15,17 @@ use crate::values;
 pub(crate) const KEY: Entry<Nic> = Entry::new(
     "vrf",
     ("a word", "none"),
-    "its VRF: a route table that only the NICs of this name share",
+    "its VRF: a route table that only the NICs and VLANs of this name share",
     Change::Replaces,
     |nic| nic.vrf.clone().map(Value::Text),
 );
 
 impl Router {
-    /// Names of its VRFs, in the order in which its NICs have them.
+    /// Names of its VRFs, in the order in which its NICs and then its interfaces have them.
     pub fn vrfs(&self) -> Vec<&str> {
-        names(self.nics.iter().map(|nic| nic.vrf.as_deref()))
+        let nics = self.nics.iter().map(|nic| &nic.vrf);
+        let all = nics.chain(self.forwarding.interfaces.iter().map(|own| &own.vrf));
+        names(all.map(Option::as_deref))
     }
 
     /// Number of its route tables: one for each VRF, and the first one for NICs without any.
@@ -33,9 +35,11 @@ impl Router {
 
     /// Number of the route table of a NIC or interface.
     pub fn table_of(&self, link: usize) -> usize {
-        let vlan = link.checked_sub(self.nics.len()).and_then(|at| self.forwarding.interfaces.get(at));
-        let nic = self.nics.get(vlan.map_or(link, |own| own.nic));
-        number(&self.vrfs(), nic.and_then(|nic| nic.vrf.as_deref()))
+        let vrf = match link.checked_sub(self.nics.len()) {
+            None => self.nics.get(link).map(|nic| &nic.vrf),
+            Some(at) => self.forwarding.interfaces.get(at).map(|own| &own.vrf),
+        };
+        number(&self.vrfs(), vrf.and_then(Option::as_deref))
     }
 
     /// Name of the VRF whose route table has this number; `None`: that of NICs without any.
@@ -45,7 +49,7 @@ impl Router {
 }
 
 /// Returns the names of VRFs, each once.
-fn names<'n>(all: impl Iterator<Item = Option<&'n str>>) -> Vec<&'n str> {
+pub(super) fn names<'n>(all: impl Iterator<Item = Option<&'n str>>) -> Vec<&'n str> {
     let mut names: Vec<&str> = Vec::new();
     for name in all.flatten() {
         if !names.contains(&name) {
@@ -61,13 +65,20 @@ fn number(names: &[&str], vrf: Option<&str>) -> usize {
 
 /// Reads the VRF of a NIC.
 pub(crate) fn of_nic(section: &Section<'_>, router: &Router) -> Option<String> {
+    let name = named(section)?;
+    if router.role != Role::Router {
+        let what = "only a router that routes has VRFs; remove it, or remove role";
+        section.fault(section.line_of("vrf"), "vrf", what);
+        return None;
+    }
+    Some(name)
+}
+
+/// Reads the name of a VRF.
+pub(super) fn named(section: &Section<'_>) -> Option<String> {
     let WithLine { value, line } = section.text("vrf", "\"red\"")?;
     if let Err(what) = values::name(value) {
         section.fault(line, "vrf", what);
-        return None;
-    }
-    if router.role != Role::Router {
-        section.fault(line, "vrf", "only a router that routes has VRFs; remove it, or remove role");
         return None;
     }
     Some(value.to_owned())

@@ -1,6 +1,6 @@
 //! What a file may say of groups and this version cannot run.
 
-use super::{Balancer, Group, GroupKind, Interconnect};
+use super::Group;
 use crate::fault::Fault;
 use crate::forwarding::ReversePath;
 use crate::plan::{Nic, Plan};
@@ -14,8 +14,6 @@ impl Plan {
             let index = first.unwrap_or_default();
             faults.extend(of_group(group).map(|(key, what)| Fault::new(index, key, what)));
             for (n, nic) in group.pattern.nics.iter().enumerate() {
-                let what = of_attachment(nic.attach.kind());
-                faults.extend(what.map(|what| Fault::of_nic(index, n, "attach", what)));
                 let what = of_forwarding(nic);
                 faults.extend(what.map(|(key, what)| Fault::of_nic(index, n, key, what.to_owned())));
             }
@@ -26,14 +24,6 @@ impl Plan {
 
 fn of_group(group: &Group) -> impl Iterator<Item = (&'static str, String)> {
     let mut found = Vec::new();
-    if let GroupKind::Multistage(stages) = &group.kind {
-        if stages.balancer == Balancer::Vm {
-            found.push(("name", "balancer = \"vm\" is not in this version; write balancer = \"switch\""));
-        }
-        if stages.interconnect != Interconnect::Switch {
-            found.push(("name", "only interconnect = \"switch\" is in this version; remove interconnect"));
-        }
-    }
     if !group.pattern.forwarding.interfaces.is_empty() {
         found.push((
             "name",
@@ -49,15 +39,6 @@ fn of_forwarding(nic: &Nic) -> Option<(&'static str, &'static str)> {
     if !nic.six.addresses.is_empty() {
         return Some(("address", "a group has no IPv6 in this version; remove the IPv6 address"));
     }
-    if nic.vrf.is_some() {
-        return Some(("vrf", "a group has no VRFs in this version; remove vrf"));
-    }
     let is_filtered = nic.reverse_path != ReversePath::Off;
     is_filtered.then_some(("rpf", "a group has no filter of sources in this version; write rpf = \"off\""))
-}
-
-/// What of an attachment does not go with how the group is built.
-fn of_attachment(kind: &str) -> Option<String> {
-    let what = "members cannot share the rings of AF_XDP in this version; write tap:, macvtap: or switch:";
-    (kind == "xdp").then(|| what.to_owned())
 }

@@ -78,6 +78,24 @@ pub const GROUP: &[GroupKey] = &[
         },
     ),
     GroupKey::new(
+        "remote",
+        ("0 to 16", "0"),
+        "back ends on other hosts, beside those here: behind the bridge",
+        |group| stages(group).filter(|stages| stages.remote > 0).map(|stages| Value::Number(stages.remote)),
+    ),
+    GroupKey::new(
+        "balancer_pin.vcpu",
+        ("CPUs, e.g. 1", "the last ones of pin.vcpu"),
+        "where the vCPUs of balancers run that are virtual machines",
+        |group| stages(group)?.pin.vcpu.as_ref().and_then(text),
+    ),
+    GroupKey::new(
+        "balancer_pin.vhost",
+        ("CPUs, e.g. 0", "the last ones of pin.vhost"),
+        "where their vhost threads run",
+        |group| stages(group)?.pin.vhost.as_ref().and_then(text),
+    ),
+    GroupKey::new(
         "spread",
         ("flow, round-robin", "flow"),
         "how frames are spread over members; one by one they overtake each other",
@@ -94,6 +112,12 @@ pub const GROUP: &[GroupKey] = &[
         ("0.1 to 0.95", "0.7"),
         "how busy members are to be at most, of their time",
         |group| text(f64::from(group.scale?.target) / 1000.0),
+    ),
+    GroupKey::new(
+        "scale.surplus",
+        ("park, end", "park"),
+        "members that the load does not need sleep, or end",
+        |group| text(group.scale?.surplus.name()),
     ),
 ];
 

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use super::{BEFORE_NUMBER, Group, GroupKind, Interconnect, MOST_MEMBERS, probed};
+use super::{BEFORE_NUMBER, Group, GroupKind, Interconnect, MOST_BALANCERS, MOST_MEMBERS, probed};
 use crate::cpus::CpuSet;
 use crate::mac::Mac;
-use crate::plan::{Attach, Nic, Plan, Router, Switch};
+use crate::plan::{Attach, Neighbour, Nic, Plan, Router, Switch};
+use crate::setting::Setting;
 use crate::source_lines::SourceLines;
 use crate::values::BadValue;
 use crate::verify::verify;
@@ -24,9 +25,16 @@ pub(crate) fn add(group: Group, index: usize, plan: &mut Plan) {
 }
 
 impl Group {
-    /// Its members, as the pattern has them.
+    /// Its members, as the pattern has them, and those balancers that are virtual machines.
     fn routers(&self) -> impl Iterator<Item = Router> + '_ {
-        (0..self.members).map(|number| self.router(number))
+        let balancers = if self.has_machines() { self.balancers() } else { 0 };
+        let members = (0..self.members).map(|number| self.router(number));
+        members.chain((0..balancers).map(|number| self.machine(number)))
+    }
+
+    /// The static neighbours of each of its members.
+    pub fn neighbours(&self) -> Vec<Neighbour> {
+        self.router(0).neighbours
     }
 
     fn router(&self, number: u32) -> Router {
@@ -37,7 +45,7 @@ impl Group {
             router.nics.iter_mut().for_each(inside);
         }
         self.deal_cpus(&mut router, number);
-        probed::add(&mut router);
+        probed::add(&mut router, self.has_machines());
         router
     }
 
@@ -51,14 +59,20 @@ impl Group {
         router.pin.vhost = of(&self.pattern.pin.vhost, self.pattern.vhost_threads());
     }
 
-    /// Plugs a NIC of a back end into the interconnection. A bridge learns where addresses are, so there each has one of its own.
+    /// Plugs a NIC of a back end into the interconnection. Where that learns where addresses are each has one of its own; a balancer
+    /// that is a part of our switch names the port.
     fn plug_inside(&self, nic: &mut Nic, interconnect: &Interconnect, number: u32) {
+        nic.attach = self.inside(nic, interconnect);
+        if self.is_apart() {
+            nic.mac = Mac::derived(&self.member(number), &nic.name);
+        }
+    }
+
+    /// The interconnection behind the balancers' NIC.
+    pub(super) fn inside(&self, nic: &Nic, interconnect: &Interconnect) -> Attach {
         match interconnect {
-            Interconnect::Switch => nic.attach = switch_port(&self.inner_switch(nic)),
-            Interconnect::Bridge(bridge) => {
-                nic.attach = bridge.clone();
-                nic.mac = Mac::derived(&self.member(number), &nic.name);
-            }
+            Interconnect::Switch => switch_port(&self.inner_switch(nic)),
+            Interconnect::Bridge(bridge) => bridge.clone(),
         }
     }
 
@@ -94,15 +108,61 @@ impl Plan {
             let names: Vec<&str> = self.groups.iter().map(|group| group.name.as_str()).collect();
             BadValue(format!("there is no group {name:?}; groups: {}", names.join(", ")))
         })?;
-        let (min, max) = group.scale.map_or((1, MOST_MEMBERS), |scale| (scale.min, scale.max));
+        let most = MOST_MEMBERS - group.remote_members().count() as u32;
+        let (min, max) = group.scale.map_or((1, most), |scale| (scale.min, scale.max));
         if !(min..=max).contains(&members) {
             let what = format!("group {name}: members: {members} is out of range; write {min} to {max}");
             return Err(BadValue(what));
         }
         group.members = members;
+        group.parked = group.parked.min(members.saturating_sub(1));
         plan.regroup(self);
         let faults = verify(&plan);
         if faults.is_empty() { Ok(plan) } else { Err(plan.errors(faults).of_setting(name, "members")) }
+    }
+
+    /// The plan with so many members of a group awake: of those that there are the youngest are parked, and more are started where there
+    /// are too few.
+    ///
+    /// # Errors
+    /// As those of [`Plan::with_members`].
+    pub fn with_awake(&self, name: &str, awake: u32) -> Result<Self, BadValue> {
+        let known = self.group(name);
+        let least = known.and_then(|group| group.scale).map_or(1, |scale| scale.min);
+        let members = known.map_or(0, |group| group.members);
+        if known.is_some() && awake < least {
+            let what = format!("group {name}: awake: {awake} is out of range; write {least} or more");
+            return Err(BadValue(what));
+        }
+        let mut plan = self.with_members(name, awake.max(members))?;
+        if let Some(group) = plan.groups.iter_mut().find(|group| group.name == name) {
+            group.parked = group.members.saturating_sub(awake);
+        }
+        Ok(plan)
+    }
+
+    /// The plan with another number of balancers of a multistage group.
+    ///
+    /// # Errors
+    /// There is no such group, or it may not have so many: one line.
+    pub fn with_balancers(&self, name: &str, balancers: u32) -> Result<Self, BadValue> {
+        let mut plan = self.clone();
+        let group = plan.groups.iter_mut().find(|group| group.name == name);
+        let Some(GroupKind::Multistage(stages)) = group.map(|group| &mut group.kind) else {
+            return Err(BadValue(format!("there is no multistage group {name:?}")));
+        };
+        if !(1..=MOST_BALANCERS).contains(&balancers) {
+            let what =
+                format!("group {name}: balancers: {balancers} is out of range; write 1 to {MOST_BALANCERS}");
+            return Err(BadValue(what));
+        }
+        stages.balancers = balancers;
+        if !plan.group(name).is_some_and(Group::has_machines) {
+            return Ok(plan);
+        }
+        plan.regroup(self);
+        let faults = verify(&plan);
+        if faults.is_empty() { Ok(plan) } else { Err(plan.errors(faults).of_setting(name, "balancers")) }
     }
 
     /// The plan with one setting of all members of a group changed.
@@ -116,23 +176,25 @@ impl Plan {
         let mut plan = self.clone();
         let of_group = plan.groups.iter_mut().filter(|group| group.name == name);
         of_group.map(|group| &mut group.pattern).try_for_each(|pattern| pattern.set(key, value))?;
-        let is_its = |router: &Router| router.membership().is_some_and(|(own, _)| own == name);
-        for router in plan.routers.iter_mut().filter(|router| is_its(router)) {
-            router.set(key, value)?;
-        }
+        let is_of_kernel = Setting::find(key).is_some_and(|setting| setting.key.is_of_kernel());
+        let is_meant = |router: &Router| router.membership().is_some() || !is_of_kernel;
+        let own = plan.routers.iter_mut().filter(|router| router.group() == Some(name));
+        own.filter(|router| is_meant(router)).try_for_each(|router| router.set(key, value))?;
         plan.deal_cpus();
         let faults = verify(&plan);
         if faults.is_empty() { Ok(plan) } else { Err(plan.errors(faults).of_setting(name, key)) }
     }
 
-    /// Gives members of groups their parts of the CPUs that threads are pinned to.
+    /// Gives members and balancers of groups their parts of the CPUs that threads are pinned to.
     fn deal_cpus(&mut self) {
         for group in &self.groups {
-            let own =
-                |router: &Router| router.membership().filter(|(own, _)| *own == group.name).map(|(_, n)| n);
-            for router in &mut self.routers {
-                if let Some(number) = own(router) {
-                    group.deal_cpus(router, number);
+            for router in self.routers.iter_mut().filter(|router| router.group() == Some(group.name.as_str()))
+            {
+                let (member, balancer) = (router.membership(), router.balancing());
+                match (member.map(|(_, number)| number), balancer.map(|(_, number)| number)) {
+                    (Some(number), _) => group.deal_cpus(router, number),
+                    (None, Some(number)) => group.deal_cpus_to_balancer(router, number),
+                    (None, None) => {}
                 }
             }
         }
@@ -143,7 +205,7 @@ impl Plan {
         self.routers.clear();
         self.places = SourceLines { file: before.places.file.clone(), ..SourceLines::default() };
         self.places.keep_run(&before.places);
-        let alone = before.routers.iter().enumerate().filter(|(_, router)| router.membership().is_none());
+        let alone = before.routers.iter().enumerate().filter(|(_, router)| router.group().is_none());
         alone.for_each(|(index, router)| self.push_like(router.clone(), &before.places, index));
         for group in std::mem::take(&mut self.groups) {
             self.push_members(&group, before);

@@ -1,24 +1,34 @@
 //! What members are given beside what the file says, so that probes pass them: a route for each NIC, and the neighbour behind it where
-//! probes are taken out ([`::group::probe`]). What they say of a probe that they cannot forward goes there as well, and not by a
-//! default route to others.
+//! probes are taken out ([`::group::probe`]). What they say of a probe that they cannot forward goes there as well, in each VRF by its
+//! first NIC, and not by a default route to others.
 
 use std::net::Ipv4Addr;
 
-use ::group::probe::{BACK, MOST_NICS, SOURCE, destination};
+use ::group::probe::{BACK, MOST_NICS, SOURCE, back, destination};
 
 use crate::address::Prefix;
 use crate::mac::Mac;
 use crate::plan::{Neighbour, Route, Router};
 
-/// Has a member forward probes.
-pub(super) fn add(router: &mut Router) {
+/// Has a member forward probes. Where an interconnection learns where addresses are, the neighbour behind each NIC has one of its own.
+pub(super) fn add(router: &mut Router, is_apart: bool) {
     let nics = router.nics.len();
     let there = (0..nics).map(|nic| (destination(u8::try_from(nic).unwrap_or(u8::MAX)), nic));
     // The last NIC of as many as there can be has the address that all probes come from.
-    let back = (nics < usize::from(MOST_NICS)).then_some((SOURCE, 0));
-    for (address, nic) in there.chain(back) {
+    let last = usize::from(MOST_NICS) - 1;
+    let mut tables: Vec<usize> = (last < nics).then(|| router.table_of(last)).into_iter().collect();
+    let mut sources = Vec::new();
+    for nic in 0..nics {
+        let table = router.table_of(nic);
+        if !tables.contains(&table) {
+            tables.push(table);
+            sources.push((SOURCE, nic));
+        }
+    }
+    for (address, nic) in there.chain(sources) {
         let address = Ipv4Addr::from_bits(address);
         router.routes.push(Route { to: Prefix::containing(address, 32), via: None, nic });
-        router.neighbours.push(Neighbour { address, mac: Mac(BACK.0), nic });
+        let neighbour = if is_apart { back(u8::try_from(nic).unwrap_or(u8::MAX)) } else { BACK };
+        router.neighbours.push(Neighbour { address, mac: Mac(neighbour.0), nic });
     }
 }

@@ -1,15 +1,19 @@
 //! Reading `[[group]]`: the keys of a router, and those of a group.
 
 use super::{
-    Balancer, Group, GroupKind, Interconnect, MOST_BALANCERS, MOST_MEMBERS, Scale, Spread, Stages, members,
-    verify,
+    Balancer, Group, GroupKind, Interconnect, MOST_BALANCERS, MOST_MEMBERS, Scale, Spread, Stages, Surplus,
+    members, verify,
 };
-use crate::plan::{Attach, Engine, FlowHash, Plan, Router};
-use crate::read::{router, valued};
+use crate::affinity;
+use crate::plan::{Attach, Engine, FlowHash, Pin, Plan, Router};
+use crate::read::{remember, router, valued};
 use crate::section::{Keywords, Section};
 
 /// How busy members are to be at most where the file does not say it, in thousandths.
 const TARGET: u32 = 700;
+
+/// Most back ends on other hosts.
+const MOST_REMOTE: u32 = 16;
 
 /// The word for a kind, before what belongs to it is read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,6 +35,12 @@ const SPREADS: Keywords<Spread> = Keywords {
     later: &[],
 };
 
+const SURPLUS: Keywords<Surplus> = Keywords {
+    noun: ("way to do without a member", "ways"),
+    now: &[(Surplus::Park.name(), Surplus::Park), (Surplus::End.name(), Surplus::End)],
+    later: &[],
+};
+
 const BALANCERS: Keywords<Balancer> = Keywords {
     noun: ("balancer", "balancers"),
     now: &[(Balancer::Switch.name(), Balancer::Switch), (Balancer::Vm.name(), Balancer::Vm)],
@@ -42,13 +52,13 @@ pub(crate) fn read_all(document: &Section<'_>, plan: &mut Plan) {
     for section in document.tables("group") {
         let index = plan.routers.len();
         let pattern = router(&section, index, plan);
-        let group = read(&section, pattern);
+        let group = read(&section, pattern, (index, &mut *plan));
         verify::verify(&section, &group);
         members::add(group, index, plan);
     }
 }
 
-fn read(section: &Section<'_>, mut pattern: Router) -> Group {
+fn read(section: &Section<'_>, mut pattern: Router, place: (usize, &mut Plan)) -> Group {
     if !section.has("kind") {
         section.missing("kind", "\"parallel\"");
     }
@@ -62,12 +72,13 @@ fn read(section: &Section<'_>, mut pattern: Router) -> Group {
     let (word, scale) = (section.word("kind", &KINDS), scale(section));
     let kind = match word {
         Kind::Parallel => GroupKind::Parallel,
-        Kind::Multistage => GroupKind::Multistage(stages(section)),
+        Kind::Multistage => GroupKind::Multistage(stages(section, place)),
     };
     Group {
         name: pattern.name.clone(),
         kind,
         members: number(section, word, scale),
+        parked: 0,
         spread: section.word("spread", &SPREADS),
         scale,
         pattern,
@@ -96,7 +107,7 @@ fn number(section: &Section<'_>, kind: Kind, scale: Option<Scale>) -> u32 {
 
 fn scale(section: &Section<'_>) -> Option<Scale> {
     let table = section.table("scale", "{ min = 1, max = 4, target = 0.7 }")?;
-    table.expect_keys(&["min", "max", "target"], &[]);
+    table.expect_keys(&["min", "max", "target", "surplus"], &[]);
     if !table.has("max") {
         table.missing("max", "4");
     }
@@ -107,15 +118,28 @@ fn scale(section: &Section<'_>) -> Option<Scale> {
         table.fault(table.line_of("max"), "max", what);
     }
     let target = table.decimal("target", 100..=950, 3).unwrap_or(TARGET);
-    Some(Scale { min, max: max.max(min), target })
+    Some(Scale { min, max: max.max(min), target, surplus: table.word("surplus", &SURPLUS) })
 }
 
-fn stages(section: &Section<'_>) -> Stages {
+fn stages(section: &Section<'_>, place: (usize, &mut Plan)) -> Stages {
     Stages {
+        pin: balancer_pin(section, place),
+        remote: section.number("remote", 0..=MOST_REMOTE, 0),
         balancers: section.number("balancers", 1..=MOST_BALANCERS, 1),
         balancer: section.word("balancer", &BALANCERS),
         interconnect: valued(section, "interconnect", "\"switch\"", interconnect).unwrap_or_default(),
     }
+}
+
+/// Reads the CPUs of balancers that are virtual machines.
+fn balancer_pin(section: &Section<'_>, (index, plan): (usize, &mut Plan)) -> Pin {
+    let Some(pin) = section.table("balancer_pin", "{ vcpu = \"1\", vhost = \"0\" }") else {
+        return Pin::default();
+    };
+    pin.expect_keys(&["vcpu", "vhost"], &[]);
+    remember(plan, (index, None), "balancer_pin", section.line_of("balancer_pin"));
+    let cpus = |key| valued(&pin, key, "\"0-1\"", affinity::cpus);
+    Pin { vcpu: cpus("vcpu"), vhost: cpus("vhost") }
 }
 
 fn interconnect(text: &str) -> Result<Interconnect, String> {

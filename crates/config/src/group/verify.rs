@@ -1,6 +1,6 @@
 //! What a group asks of the keys of its routers, and what only one kind of group has.
 
-use super::{BEFORE_NUMBER, Group, GroupKind, MOST_MEMBERS, Spread};
+use super::{Group, GroupKind, Interconnect, MOST_BALANCERS, MOST_MEMBERS, Spread};
 use crate::plan::{Deliver, Engine, Nic, NicModel, QueueLen, Role, VhostThreads};
 use crate::section::Section;
 
@@ -8,6 +8,8 @@ use crate::section::Section;
 const MOST_NICS: usize = ::group::probe::MOST_NICS as usize;
 /// Longest name of a group, in octets: a member has it with a number, and no longer name than any router.
 const LONGEST: usize = 11;
+/// Longest name of one whose balancers are routers, in octets: they have it with a number and two letters more.
+const LONGEST_WITH_MACHINES: usize = 9;
 
 /// Most static neighbours of a group: members need some for probes ([`super::probed`]).
 const MOST_NEIGHBOURS: usize = bootinfo::MAX_NEIGHBOURS - bootinfo::MAX_NICS;
@@ -21,7 +23,7 @@ pub(crate) fn verify(section: &Section<'_>, group: &Group) {
     nics(section, group);
     keys_of_stages(section, group);
     router(section, group);
-    if group.pattern.is_in_kernel() {
+    if group.pattern.is_in_kernel() && !group.has_machines() {
         return;
     }
     for (nic, section) in group.pattern.nics.iter().zip(section.tables("nic")) {
@@ -32,10 +34,15 @@ pub(crate) fn verify(section: &Section<'_>, group: &Group) {
 }
 
 fn name(section: &Section<'_>, group: &Group) {
-    if group.name.len() > LONGEST {
-        let last = MOST_MEMBERS - 1;
+    let (longest, parts, last) = if group.has_machines() {
+        (LONGEST_WITH_MACHINES, "balancers", group.balancer(MOST_BALANCERS - 1))
+    } else {
+        (LONGEST, "members", group.member(MOST_MEMBERS - 1))
+    };
+    if group.name.len() > longest {
+        let last = last.strip_prefix(&group.name).unwrap_or_default();
         let what = format!(
-            "{:?} is too long for a group, whose members are called NAME{BEFORE_NUMBER}{last}; use at most {LONGEST} letters",
+            "{:?} is too long for a group, whose {parts} are called NAME{last}; use at most {longest} letters",
             group.name
         );
         section.fault(section.line_of("name"), "name", what);
@@ -52,17 +59,55 @@ fn nics(section: &Section<'_>, group: &Group) {
 
 /// Keys that say nothing of members side by side.
 fn keys_of_stages(section: &Section<'_>, group: &Group) {
-    let foreign = ["balancers", "balancer", "interconnect"].into_iter().filter(|key| section.has(key));
-    for key in foreign.filter(|_| group.kind == GroupKind::Parallel) {
+    let foreign = ["balancers", "balancer", "balancer_pin", "interconnect", "remote"];
+    let refuse = |key: &str, what: &str| section.fault(section.line_of(key), key, what);
+    let GroupKind::Multistage(stages) = &group.kind else {
         let what = "only a multistage group has it; remove it, or write kind = \"multistage\"";
-        section.fault(section.line_of(key), key, what);
+        return foreign.into_iter().filter(|key| section.has(key)).for_each(|key| refuse(key, what));
+    };
+    let bridge = match &stages.interconnect {
+        Interconnect::Switch => None,
+        Interconnect::Bridge(bridge) => Some(bridge),
+    };
+    if stages.remote > 0 && !(group.has_machines() && bridge.is_some()) {
+        let what =
+            "other hosts are reached by a bridge: write balancer = \"vm\" and interconnect = \"bridge:NAME\"";
+        refuse("remote", what);
+    }
+    if stages.remote > 0 && group.pattern.control.is_some() {
+        let what =
+            "a back end on another host does not learn routes; remove it, or write its routes into the file";
+        refuse("control", what);
+    }
+    if group.most() + stages.remote > MOST_MEMBERS {
+        let what = format!("there are at most {MOST_MEMBERS} back ends, here and elsewhere; write fewer");
+        refuse("remote", &what);
+    }
+    if group.pattern.is_in_kernel() && bridge.is_some_and(|bridge| !bridge.takes_kernel()) {
+        let what = "no kernel router can be plugged into Open vSwitch; write \"switch\" or \"bridge:NAME\"";
+        refuse("interconnect", what);
+    }
+    if group.has_machines() {
+        return;
+    }
+    if stages.interconnect != Interconnect::Switch {
+        refuse(
+            "interconnect",
+            "a balancer in our switch hands frames to back ends itself; write balancer = \"vm\", or remove interconnect",
+        );
+    }
+    if section.has("balancer_pin") {
+        refuse(
+            "balancer_pin",
+            "only a balancer that is a virtual machine has it; write balancer = \"vm\", or pin",
+        );
     }
 }
 
 /// What members cannot be, or cannot have.
 fn router(section: &Section<'_>, group: &Group) {
     let refuse = |key: &str, what: &str| section.fault(section.line_of(key), key, what);
-    for key in ["guarantee", "limit", "control"].into_iter().filter(|key| section.has(key)) {
+    for key in ["guarantee", "limit"].into_iter().filter(|key| section.has(key)) {
         refuse(key, "a group has none in this version; remove it");
     }
     let neighbours = group.pattern.neighbours.len();
@@ -78,6 +123,24 @@ fn router(section: &Section<'_>, group: &Group) {
         Some(Engine::Linux) => refuse(
             "engine",
             "we cannot write the routes of a Linux guest, so it is no member of a group; write engine = \"kvm\"",
+        ),
+        Some(Engine::Kernel | Engine::Lxc) if group.has_machines() => {
+            if group.scale.is_some() {
+                refuse(
+                    "scale",
+                    "the load of kernel routers is not known; remove it, or write engine = \"kvm\"",
+                );
+            }
+            if group.pattern.control.is_some() {
+                refuse(
+                    "control",
+                    "kernel routers in a group have none in this version; remove it, or write engine = \"kvm\"",
+                );
+            }
+        }
+        Some(Engine::Kernel | Engine::Lxc) if group.kind != GroupKind::Parallel => refuse(
+            "engine",
+            "a balancer in our switch cannot reach a kernel router; write balancer = \"vm\", or engine = \"kvm\"",
         ),
         Some(Engine::Kernel | Engine::Lxc) => refuse(
             "engine",

@@ -16,11 +16,19 @@ pub struct ForwardingSettings {
     /// True if NAPI threads, which can be placed and scheduled, do the receive work of its NICs; false if softirqs do. `None`:
     /// the file does not say, and [`Router::is_threaded`](super::Router::is_threaded) decides.
     pub threaded: Option<bool>,
+    /// True if the packets that the kernel drops are counted by its reason.
+    pub drop_reasons: bool,
 }
 
 impl Default for ForwardingSettings {
     fn default() -> Self {
-        Self { forwarding: true, rp_filter: RpFilter::Off, proxy_arp: false, threaded: None }
+        Self {
+            forwarding: true,
+            rp_filter: RpFilter::Off,
+            proxy_arp: false,
+            threaded: None,
+            drop_reasons: false,
+        }
     }
 }
 

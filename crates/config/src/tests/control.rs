@@ -62,11 +62,6 @@ fn what_it_cannot_be_is_one_line() {
             "router.control.frrr: unknown key; did you mean \"frr\"?",
         ),
         (
-            "engine = \"kvm\"\nisolate = \"process\"",
-            "[router.control]",
-            "router.control: a router in a process of its own has no control plane in this version; remove isolate",
-        ),
-        (
             "engine = \"kvm\"\nrole = \"echo\"",
             "[router.control]",
             "router.control: its firmware has no routes; write role = \"router\", or remove [router.control]",
@@ -78,17 +73,48 @@ fn what_it_cannot_be_is_one_line() {
 }
 
 #[test]
-fn engines_without_it_are_refused() {
-    for (engine, wrong) in
-        [("kernel", "the host's kernel forwards for this router"), ("linux", "a Linux guest has its own")]
-    {
+fn a_linux_guest_has_its_own() {
+    let text = "[[router]]\nname = \"edge\"\nengine = \"linux\"\n[router.control]\n\
+                [[router.nic]]\nname = \"wan\"\nattach = \"tap:rr-wan\"\n";
+    let said = errors(text);
+    assert!(said.contains("f.toml:4: router.control: a Linux guest has its own"), "{said}");
+}
+
+#[test]
+fn kernel_routers_have_it_where_they_forward() {
+    for engine in ["kernel", "lxc"] {
         let text = format!(
-            "[[router]]\nname = \"edge\"\nengine = \"{engine}\"\n[router.control]\n\
-             [[router.nic]]\nname = \"wan\"\nattach = \"tap:rr-wan\"\n"
+            "[[router]]\nname = \"edge\"\nengine = \"{engine}\"\n[router.control]\nfrr = \"edge.conf\"\n\
+             [[router.nic]]\nname = \"wan\"\nattach = \"veth:rr-wan\"\n"
         );
-        let said = errors(&text);
-        assert!(said.contains(&format!("f.toml:4: router.control: {wrong}")), "{said}");
+        let plan = parse(&text, "f.toml").expect("a good file");
+        assert_eq!(plan.controlled().count(), 1, "{engine}");
+        assert_eq!(plan.shadowed().count(), 0, "{engine}: it needs no shadows");
     }
+    assert_eq!(good("[router.control]").shadowed().count(), 1);
+}
+
+#[test]
+fn a_group_has_one_for_all_its_members() {
+    let text = "[[group]]\nname = \"core\"\nkind = \"parallel\"\nmembers = 2\nengine = \"kvm\"\n[group.control]\nfrr = \"core.conf\"\n\
+                [[group.nic]]\nname = \"wan\"\nattach = \"tap:rr-wan\"\naddress = \"192.0.2.1/24\"\nqueue_len = 1000\n";
+    let plan = parse(text, "f.toml").expect("a good file");
+    let names: Vec<&str> = plan.controlled().map(|(router, _)| router.name.as_str()).collect();
+    assert_eq!((names, plan.shadowed().count()), (vec!["core"], 1));
+    let learners = |plan: &Plan| plan.learners("core").map(|router| router.name.clone()).collect::<Vec<_>>();
+    assert_eq!(learners(&plan), ["core_0", "core_1"]);
+    assert_eq!(plan.routers[1].speaker(), "core");
+    assert_eq!(plan.learners("core_0").count(), 0, "no member speaks for itself");
+    let process = plan.of_isolated("core_1").expect("it has a process of its own");
+    assert_eq!(learners(&process), ["core_1"]);
+    let other = plan.of_data_plane();
+    assert_eq!(
+        other.groups[0].pattern.control,
+        Some(Control { frr: None }),
+        "what speaks does not concern it"
+    );
+    let more = plan.with_members("core", 3).expect("a third member");
+    assert_eq!(learners(&more), ["core_0", "core_1", "core_2"]);
 }
 
 #[test]

@@ -45,6 +45,8 @@ fn example_two_routers() {
     let [west, east] = plan.routers.as_slice() else { panic!("two routers") };
     assert_eq!(west.routes[0].via, Some(Ipv4Addr::new(203, 0, 113, 2)));
     assert_eq!((west.routes[0].nic, east.routes[0].nic), (1, 0));
+    let [six, _] = [west, east].map(|router| router.forwarding.routes6[0].to.to_string());
+    assert_eq!(six, "::/0");
     assert_eq!(west.nics[1].attach.switch(), Some(plan.switches[0].name.as_str()));
     let threads: Vec<String> = west.threads().into_iter().map(|(name, _)| name).collect();
     assert_eq!(threads, ["west/vcpu0", "west/lan", "west/core"]);

@@ -34,12 +34,14 @@ fn there_is_no_machine() {
 
 #[test]
 fn the_file_says_how_it_forwards() {
-    let keys = "forwarding = false\nrp_filter = \"loose\"\nproxy_arp = true\nthreaded = true\n";
+    let keys =
+        "forwarding = false\nrp_filter = \"loose\"\nproxy_arp = true\nthreaded = true\ndrop_reasons = true\n";
     let kernel = ForwardingSettings {
         forwarding: false,
         rp_filter: RpFilter::Loose,
         proxy_arp: true,
         threaded: Some(true),
+        drop_reasons: true,
     };
     assert_eq!(good(keys, VETH).routers[0].kernel, Some(kernel));
     let fault = faults("rp_filter = \"some\"\n", VETH);
@@ -105,13 +107,35 @@ fn it_has_both_families_and_routes_of_a_type() {
 }
 
 #[test]
-fn a_route_has_one_gateway() {
-    let route = "[[router.route]]\nto = \"203.0.113.0/24\"\nvia = [\"192.0.2.9\", \"192.0.2.10\"]";
+fn a_vlan_has_one_tag_and_addresses() {
+    let nic = format!("{VETH}\naddress = \"192.0.2.1/24\"");
+    let vlan = |more: &str| {
+        format!(
+            "{nic}\n[[router.interface]]\nname = \"guests\"\nnic = \"wan\"\nvlan = 7\naddress = \"10.7.0.1/24\"\n{more}"
+        )
+    };
+    let route = "[[router.route]]\nto = \"10.0.0.0/8\"\nvia = \"10.7.0.2\"";
+    let plan = good("", &vlan(route));
+    let router = &plan.routers[0];
     assert_eq!(
-        faults("", &format!("{VETH}\naddress = \"192.0.2.1/24\"\n{route}")),
-        "f.toml:11: router.route.via: a kernel router has one gateway for each route in this version; remove the others, or write \
-         another engine"
+        (router.forwarding.interfaces.len(), router.link_name(router.routes[0].nic)),
+        (1, Some("guests"))
     );
+    for key in ["outer = 5", "vrf = \"red\"", "rpf = \"loose\""] {
+        let fault = faults("", &vlan(key));
+        assert!(fault.contains("a kernel router has VLANs with one tag"), "{fault}");
+        assert_eq!(fault.lines().count(), 1, "{fault}");
+    }
+    assert!(faults("", &vlan("").replace("\"guests\"", "\"all\"")).contains("reserves the name \"all\""));
+}
+
+#[test]
+fn a_route_has_several_gateways() {
+    let route =
+        "[[router.route]]\nto = \"203.0.113.0/24\"\nvia = [\"192.0.2.9\", \"192.0.2.10\"]\nweights = [3, 1]";
+    let plan = good("", &format!("{VETH}\naddress = \"192.0.2.1/24\"\n{route}"));
+    let spread = &plan.routers[0].forwarding.spread;
+    assert_eq!(spread[0].gateways(), "192.0.2.9 * 3, 192.0.2.10");
 }
 
 #[test]
@@ -245,6 +269,32 @@ fn keys_of_what_it_stands_on_are_its_own() {
     let keys = "function = 3\nfunctions = 8\nvlan = 7\nspoof_check = true";
     let nic = good("", &format!("attach = \"vf:eth0\"\n{keys}")).routers[0].nics[0].clone();
     assert_eq!(nic.attach.detail(), " (function 3, of 8, VLAN 7, spoof check true)");
+    let nic = |keys: &str| good("", &format!("attach = \"veth:eth0\"\n{keys}")).routers[0].clone();
+    for (keys, detail, queue) in [
+        ("", "", None),
+        ("qdisc = \"pfifo\"", " (pfifo)", Some("pfifo of 1000 frames")),
+        ("qdisc = \"bfifo\"", " (bfifo)", Some("bfifo of 1514000 octets")),
+        (
+            "netns = \"west\"\nqdisc = \"fq_codel\"\nqdisc_limit = 7",
+            " (in west, fq_codel, limit 7)",
+            Some("fq_codel of 7 frames"),
+        ),
+    ] {
+        let router = nic(keys);
+        assert_eq!(router.nics[0].attach.detail(), detail);
+        let wanted = router.wanted(&router.nics[0]).queue().map(|queue| queue.to_string());
+        assert_eq!(wanted.as_deref(), queue);
+    }
+    for (keys, line) in [
+        ("qdisc = \"red\"", "\"red\" is no queueing discipline; disciplines: pfifo, bfifo, fq_codel"),
+        ("qdisc_limit = 7", "it says what a queueing discipline holds; add qdisc = \"pfifo\", or remove it"),
+        ("qdisc = \"pfifo\"\nqdisc_limit = 0", "0 is out of range; write 1 to 1073741824"),
+    ] {
+        let fault = faults("", &format!("attach = \"veth:eth0\"\n{keys}"));
+        assert!(fault.contains(line), "{fault}");
+    }
+    let fault = faults("", "attach = \"macvlan:eth0\"\nqdisc = \"pfifo\"");
+    assert!(fault.contains("only a NIC with attach = \"veth:INTERFACE\" has it; remove it"), "{fault}");
     let fault = faults("", "attach = \"vf:eth0\"\nvlan = 4095");
     assert!(fault.contains("4095 is out of range; write 0 to 4094"), "{fault}");
     let fault = faults("", "attach = \"macvlan:eth0\"\nmacvlan_mode = \"best\"");
@@ -275,6 +325,9 @@ fn each_key_of_it_can_be_set_and_no_other() {
     assert_eq!(kernel("threaded", "true").threaded, Some(true));
     assert_eq!(kernel("rp_filter", "strict").rp_filter.number(), 1);
     assert!(kernel("proxy_arp", "true").proxy_arp);
+    assert!(
+        kernel("drop_reasons", "true").drop_reasons && !plan.routers[0].kernel.expect("it is").drop_reasons
+    );
     assert!(set("wan.link", "down").expect("good").routers[0].nics[0].is_pulled());
     assert!(set("state", "stopped").expect("good").routers[0].is_stopped());
     assert_eq!(set("limit", "2kpps").expect("good").routers[0].limit.map(crate::Rate::pps), Some(2000));

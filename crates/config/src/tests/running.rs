@@ -48,7 +48,7 @@ fn roles_that_are_none() {
     assert_eq!(
         errors(&router("role = \"hostile\"\nmisdeed = \"murder\"")),
         "f.toml:7: router.misdeed: \"murder\" is no misdeed; misdeeds: registers, descriptors, loops, addresses, \
-         indices, kicks, sleep, spin, triple-fault, old-epoch, chains, resets, commands"
+         indices, kicks, sleep, spin, triple-fault, old-epoch, chains, resets, commands, tables"
     );
     assert_eq!(
         errors(&router("role = \"hostile\"\nmisdeed = 4")),

@@ -9,6 +9,7 @@ fn link(index: u32, name: &str, lower: Option<u32>) -> Link {
         mtu: 1500,
         up: true,
         running: true,
+        proto_down: false,
         master: None,
         lower,
         group: 0,

@@ -61,6 +61,7 @@ fn link(index: u32, name: &str) -> netlink::Change<Link> {
         mtu: 1500,
         up: true,
         running: true,
+        proto_down: false,
         master: None,
         lower: None,
         group: 0,
@@ -95,6 +96,20 @@ fn interfaces_that_are_no_ports_are_left_out_until_they_are() {
     ports.take(&link(3, "two"));
     translator.ports_changed(&ports, &mut table);
     assert_eq!(nics(&table), [1, 2]);
+}
+
+#[test]
+fn next_hops_keep_their_gateways_and_weights() {
+    let (mut translator, mut table, ports) = (Translator::default(), Map::default(), ports());
+    let told = [(1, 1), (2, 256)].map(|(index, weight)| {
+        let via = Some([192, 0, 2, 2].into());
+        NextHop { via, index, weight }
+    });
+    translator.take(&Change::Group(GROUP, Paths::Hops(&told)), &ports, &mut table);
+    let hops = table.groups[&GROUP].as_ref().expect("next hops");
+    let weights: Vec<(u8, u16)> = hops.iter().map(|hop| (hop.port.nic, hop.weight)).collect();
+    assert_eq!(weights, [(1, 1), (2, 256)]);
+    assert!(hops.iter().all(|hop| hop.gateway == Some([192, 0, 2, 2].into())));
 }
 
 #[test]

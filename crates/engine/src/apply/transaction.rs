@@ -133,7 +133,12 @@ impl Transaction {
         }
         let replaced = replace_isolated_paths(instance, &plan, std::mem::take(&mut self.isolated_paths));
         instance.context.ensembles.follow(&plan);
-        instance.context.learning.keep(|name| plan.controlled().any(|(router, _)| router.name == name));
+        let is_member = |name: &str| plan.routers.iter().any(|router| router.name == name);
+        instance
+            .context
+            .tables
+            .keep(|group| plan.routers.iter().any(|router| config::is_meant(&router.name, group)), is_member);
+        instance.context.learning.keep(|name| plan.learners(name).next().is_some());
         instance.plan = plan;
         replaced
     }

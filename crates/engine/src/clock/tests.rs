@@ -8,7 +8,8 @@ use super::*;
 /// A machine without running vCPUs.
 fn machine() -> Arc<Machine> {
     let info = BootInfo { spin: 100, ring_size: 256, ..BootInfo::new(Role::Router, 2) };
-    let config = MachineConfig { name: "clock-tests".to_owned(), ram: 16 << 20, fib: None, info };
+    let config =
+        MachineConfig { name: "clock-tests".to_owned(), ram: 16 << 20, fib: None, group: None, info };
     Process::new(config).expect("a machine").machine().clone()
 }
 

@@ -1,12 +1,15 @@
 //! What routers have learned from their control planes. It outlives their restarts.
 
+mod groups;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use config::learned::{LearnedFate, LearnedRoute, Lesson};
-use fib::{Error, NextHop, Refusal, Rib, six};
+use config::learned::{LearnedFate, LearnedMac, LearnedRoute, Lesson};
+use fib::{Error, Rib, six};
+use groups::{Groups, Hops, Known};
 use vmm::RouteTable;
 
 /// Number of the table of NICs without a VRF: a control plane knows no other.
@@ -14,6 +17,9 @@ const MAIN: usize = 0;
 
 /// Network: first address, prefix length.
 type Network = (IpAddr, u8);
+
+/// Gateways that do not answer, by the number of their link.
+pub(crate) type Silent = Arc<BTreeSet<(usize, IpAddr)>>;
 
 /// What the routers of an instance have learned, by name.
 #[derive(Clone, Default)]
@@ -23,6 +29,11 @@ impl Learning {
     /// What a router has learned; nothing yet, if it is new.
     pub(crate) fn of(&self, router: &str) -> Arc<Learned> {
         self.lock().entry(router.to_owned()).or_default().clone()
+    }
+
+    /// Gateways of a router that do not answer, as its control plane says.
+    pub(crate) fn silent(&self, router: &str) -> Silent {
+        self.lock().get(router).map(|learned| learned.silent()).unwrap_or_default()
     }
 
     /// Forgets all other routers.
@@ -44,15 +55,19 @@ impl Learning {
 #[derive(Default)]
 pub(crate) struct Learned {
     routes: Mutex<LearnedRoutes>,
+    silent: Mutex<Silent>,
     /// Addresses of its control plane, in order.
     addresses: Mutex<Arc<Vec<IpAddr>>>,
-    /// Changes with the addresses.
+    /// Ethernet addresses of virtual routers that are the router's now.
+    macs: Mutex<Vec<LearnedMac>>,
+    /// Changes with the addresses of both kinds.
     version: AtomicU32,
 }
 
 #[derive(Default)]
 struct LearnedRoutes {
-    all: BTreeMap<Network, LearnedFate>,
+    all: BTreeMap<Network, Known>,
+    groups: Groups,
     /// Networks for which a table may not be as it should.
     late: BTreeSet<Network>,
     /// While all routes are told anew: those that have not come again yet.
@@ -73,7 +88,19 @@ impl Learned {
         if let Some(addresses) = &lesson.addresses {
             self.set_addresses(addresses.clone());
         }
+        if let Some(macs) = &lesson.macs {
+            self.macs.lock().unwrap_or_else(PoisonError::into_inner).clone_from(macs);
+            self.version.fetch_add(1, Ordering::AcqRel);
+        }
+        if let Some(down) = &lesson.down {
+            let silent = down.iter().map(|gateway| (gateway.link.into(), gateway.ip)).collect();
+            *self.silent.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(silent);
+        }
         self.routes().take(lesson)
+    }
+
+    fn silent(&self) -> Silent {
+        self.silent.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Adds all learned routes to the table of a machine that is being built, and has it follow from now on.
@@ -95,6 +122,12 @@ impl Learned {
         self.addresses.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Returns the Ethernet addresses that are the router's at one of its NICs, beside that of the NIC.
+    pub(crate) fn macs(&self, nic: u8) -> Vec<[u8; 6]> {
+        let macs = self.macs.lock().unwrap_or_else(PoisonError::into_inner);
+        macs.iter().filter(|own| own.nic == nic).map(|own| own.mac).collect()
+    }
+
     fn set_addresses(&self, mut addresses: Vec<IpAddr>) {
         addresses.sort_unstable();
         *self.addresses.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(addresses);
@@ -110,17 +143,19 @@ impl LearnedRoutes {
     fn take(&mut self, lesson: &Lesson) -> usize {
         if lesson.begins {
             self.stale = self.all.keys().copied().collect();
+            self.groups.telling = self.groups.telling.wrapping_add(1);
         }
+        let regrouped = self.groups.set(&lesson.groups);
         let mut changed: BTreeSet<Network> = lesson.routes.iter().map(|route| self.note(route)).collect();
+        if !regrouped.is_empty() {
+            changed.extend(self.followers(&regrouped));
+        }
         if lesson.ends {
-            let gone = std::mem::take(&mut self.stale);
-            for network in gone {
-                self.all.remove(&network);
-                changed.insert(network);
-            }
+            changed.append(&mut self.forget_stale());
         }
         changed.append(&mut self.late);
         self.late = self.write(&changed);
+        self.groups.remove(&lesson.groups);
         self.late.len()
     }
 
@@ -128,10 +163,31 @@ impl LearnedRoutes {
         let network = (route.to, route.len);
         self.stale.remove(&network);
         match route.fate {
-            Some(fate) => self.all.insert(network, fate),
+            Some(fate) => self.all.insert(network, Known { fate, telling: self.groups.telling }),
             None => self.all.remove(&network),
         };
         network
+    }
+
+    /// Networks of which the routes follow one of these groups. What routes share is found by looking at all of them, which costs
+    /// no more than writing those that are found.
+    fn followers(&self, groups: &BTreeSet<u64>) -> Vec<Network> {
+        let telling = self.groups.telling;
+        let follows = |known: &Known| match known.fate {
+            LearnedFate::Group(number) => known.telling == telling && groups.contains(&number),
+            _ => false,
+        };
+        self.all.iter().filter(|(_, known)| follows(known)).map(|(network, _)| *network).collect()
+    }
+
+    /// Forgets what has not come again; returns its networks.
+    fn forget_stale(&mut self) -> BTreeSet<Network> {
+        let gone = std::mem::take(&mut self.stale);
+        for network in &gone {
+            self.all.remove(network);
+        }
+        self.groups.forget_former();
+        gone
     }
 
     fn adopt(&mut self, table: &Arc<RouteTable>, links: usize) {
@@ -157,19 +213,19 @@ impl LearnedRoutes {
 
     /// Makes these networks in a table what they should be, in one epoch for each family; returns those that it has no room for.
     fn write_to(&self, table: &RouteTable, links: usize, networks: &BTreeSet<Network>) -> Vec<Network> {
-        let hop = |network: &Network| Some(next_hop(network.0, *self.all.get(network)?, links));
+        let hops = |network: &Network| Some(self.groups.hops(network.0, *self.all.get(network)?, links));
         let is_four = |(to, _): &Network| to.is_ipv4();
         let (four, six): (Vec<Network>, Vec<Network>) = networks.iter().copied().partition(is_four);
         let mut late = Vec::new();
         if !four.is_empty() {
             let write = |rib: &mut Rib<'static>| -> Vec<Network> {
-                four.into_iter().filter(|one| is_late(write_four(rib, *one, hop(one)))).collect()
+                four.into_iter().filter(|one| is_late(write_four(rib, *one, hops(one)))).collect()
             };
             late.extend(table.change(MAIN, write).unwrap_or_default());
         }
         if !six.is_empty() {
             let write = |rib: &mut six::Rib<'static>| -> Vec<Network> {
-                six.into_iter().filter(|one| is_late(write_six(rib, *one, hop(one)))).collect()
+                six.into_iter().filter(|one| is_late(write_six(rib, *one, hops(one)))).collect()
             };
             // Without an IPv6 table its router takes no part in IPv6.
             late.extend(table.change_six(MAIN, write).unwrap_or_default());
@@ -178,18 +234,20 @@ impl LearnedRoutes {
     }
 }
 
-fn write_four(rib: &mut Rib<'_>, (to, len): Network, hop: Option<NextHop>) -> Result<(), Error> {
+fn write_four(rib: &mut Rib<'_>, (to, len): Network, hops: Option<Hops>) -> Result<(), Error> {
     let IpAddr::V4(to) = to else { return Ok(()) };
-    match hop {
-        Some(hop) => rib.add(to.to_bits(), len, hop),
+    match hops {
+        Some(Hops::One(hop)) => rib.add(to.to_bits(), len, hop),
+        Some(Hops::Several(ways)) => rib.add_ways(to.to_bits(), len, &ways),
         None => rib.remove(to.to_bits(), len),
     }
 }
 
-fn write_six(rib: &mut six::Rib<'_>, (to, len): Network, hop: Option<NextHop>) -> Result<(), Error> {
+fn write_six(rib: &mut six::Rib<'_>, (to, len): Network, hops: Option<Hops>) -> Result<(), Error> {
     let IpAddr::V6(to) = to else { return Ok(()) };
-    match hop {
-        Some(hop) => rib.add(to.to_bits(), len, hop),
+    match hops {
+        Some(Hops::One(hop)) => rib.add(to.to_bits(), len, hop),
+        Some(Hops::Several(ways)) => rib.add_ways(to.to_bits(), len, &ways),
         None => rib.remove(to.to_bits(), len),
     }
 }
@@ -198,26 +256,6 @@ fn write_six(rib: &mut six::Rib<'_>, (to, len): Network, hop: Option<NextHop>) -
 const fn is_late(outcome: Result<(), Error>) -> bool {
     // A prefix with bits after its length never fits, and one that is to be removed may never have fitted.
     !matches!(outcome, Ok(()) | Err(Error::Prefix | Error::Absent))
-}
-
-/// Next hop of a router with so many links.
-fn next_hop(to: IpAddr, fate: LearnedFate, links: usize) -> NextHop {
-    match fate {
-        LearnedFate::Hop(nic, _) if usize::from(nic) >= links => NextHop::Refused(Refusal::Unreachable),
-        LearnedFate::Hop(nic, None) => NextHop::Connected { nic },
-        LearnedFate::Hop(nic, Some(IpAddr::V4(gateway))) if to.is_ipv4() => {
-            NextHop::Gateway { nic, gateway: gateway.to_bits() }
-        }
-        LearnedFate::Hop(nic, Some(IpAddr::V6(gateway))) => {
-            NextHop::Gateway6 { nic, gateway: gateway.to_bits() }
-        }
-        LearnedFate::Hop(_, Some(IpAddr::V4(_))) | LearnedFate::Unreachable => {
-            NextHop::Refused(Refusal::Unreachable)
-        }
-        LearnedFate::Local => NextHop::Local,
-        LearnedFate::Blackhole => NextHop::Refused(Refusal::Silent),
-        LearnedFate::Prohibit => NextHop::Refused(Refusal::Prohibited),
-    }
 }
 
 #[cfg(test)]

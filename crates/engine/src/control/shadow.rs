@@ -10,12 +10,11 @@ use config::six::Six;
 use config::{Address, Mac, Nic, Router};
 use frame::ipv6;
 use ledger::counters;
-use nic_port::NicQueues;
 use port::{Frame, Sink, Source, SourceWrapper};
 use punt::PuntCounters;
-use uplink::{Tap, TapSink, TapSource};
+use uplink::{ReadCounters, Tap, TapSink, TapSource};
 
-use super::sorting::{PuntCounts, PuntSource, Punter};
+use super::sorting::{IsUnplugged, PuntGate, PuntSource, Punter};
 use super::{Learned, SortedCounters};
 use crate::supplies::HostServices;
 use crate::wiring::Outlet;
@@ -31,7 +30,7 @@ counters! {
     }
 }
 
-/// The shadow of a NIC. It outlives the restarts of its router.
+/// The shadow of a NIC, or of a NIC of a group. It outlives the restarts of its router.
 pub(crate) struct Shadow {
     tap: Tap,
     learned: Arc<Learned>,
@@ -40,15 +39,23 @@ pub(crate) struct Shadow {
 /// A shadow during one start of its router.
 pub(crate) struct OpenShadow {
     source: TapSource,
+    entry: ShadowEntry,
+}
+
+/// The way from a NIC to its control plane.
+pub(crate) struct ShadowEntry {
     sink: Arc<TapSink>,
     learned: Arc<Learned>,
     own: Arc<Vec<IpAddr>>,
     mac: [u8; 6],
-    queues: Arc<NicQueues>,
+    /// Number of the NIC if it takes frames for virtual routers.
+    virtual_nic: Option<u8>,
+    is_unplugged: IsUnplugged,
 }
 
 impl Shadow {
-    /// Finds the shadow of a NIC: one that is served already, or one that was supplied; `None`: its router has no control plane.
+    /// Finds the shadow of a NIC: one that is served already, or one that was supplied; `None`: it has none here, because its router
+    /// has no control plane, or frames are sorted out elsewhere: at the links of its group, or in another process.
     ///
     /// # Errors
     /// There is none, or something else was supplied.
@@ -57,29 +64,47 @@ impl Shadow {
         supplies: &mut HostServices,
         held: &[Arc<Outlet>],
     ) -> Result<Option<Arc<Self>>> {
-        if router.control.is_none() {
+        let is_elsewhere = router.membership().is_some() || nic.attach.traits().is_handed;
+        if router.control.is_none() || is_elsewhere {
             return Ok(None);
         }
         let label = router.wanted(nic).label();
-        let handed = supplies.shadows.remove(&label);
         let mut known = held.iter().filter(|outlet| outlet.is_of(&label));
-        if let Some(shadow) = known.find_map(|outlet| outlet.shadow.clone()) {
-            return Ok(Some(shadow));
+        let held = known.find_map(|outlet| outlet.shadow.clone());
+        Self::served(&label, &router.name, supplies, held).map(Some)
+    }
+
+    /// Returns the shadow of this NIC (`edge.wan`) that is held, or else the one that was supplied.
+    ///
+    /// # Errors
+    /// There is none, or something else was supplied.
+    pub(crate) fn served(
+        label: &str,
+        speaker: &str,
+        supplies: &mut HostServices,
+        held: Option<Arc<Self>>,
+    ) -> Result<Arc<Self>> {
+        let handed = supplies.shadows.remove(label);
+        if let Some(held) = held {
+            return Ok(held);
         }
         let handed = handed.with_context(|| format!("nobody has opened the shadow of NIC {label}"))?;
-        let learned = supplies.learning.of(&router.name);
-        Ok(Some(Arc::new(Self { tap: attach::tap(handed)?, learned })))
+        let learned = supplies.learning.of(speaker);
+        Ok(Arc::new(Self { tap: attach::tap(handed)?, learned }))
     }
 
     /// Opens it for one start of its router.
     ///
     /// # Errors
     /// No descriptors are left.
-    pub(crate) fn open(&self, (plan, nic): (&Router, &Nic), queues: &Arc<NicQueues>) -> Result<OpenShadow> {
+    pub(crate) fn open(&self, (plan, nic): (&Router, &Nic), is_unplugged: IsUnplugged) -> Result<OpenShadow> {
         let (source, sink) = self.tap.try_clone()?.split();
-        let own = Arc::new(own_addresses(plan));
-        let (learned, queues) = (self.learned.clone(), queues.clone());
-        Ok(OpenShadow { source, sink, learned, own, mac: nic.mac.0, queues })
+        let (own, learned) = (Arc::new(own_addresses(plan)), self.learned.clone());
+        let number = plan.nics.iter().position(|known| known.name == nic.name);
+        let number = number.filter(|_| !nic.attach.traits().shares_memory);
+        let virtual_nic = number.and_then(|number| u8::try_from(number).ok());
+        let entry = ShadowEntry { sink, learned, own, mac: nic.mac.0, virtual_nic, is_unplugged };
+        Ok(OpenShadow { source, entry })
     }
 }
 
@@ -92,35 +117,23 @@ impl OpenShadow {
         outside: Outside,
         seen: impl Fn(Arc<dyn Sink>) -> Arc<dyn Sink>,
     ) -> (Vec<Box<dyn Source>>, Outside) {
-        let mut counts = Vec::new();
+        let mut gates = Vec::new();
         let sort = |source| {
-            let sorted = PuntSource::new(source, self.punter(seen(self.sink.clone())));
-            counts.push(sorted.counts());
-            Box::new(sorted) as Box<dyn Source>
+            let gate = Arc::<PuntGate>::default();
+            gates.push(gate.clone());
+            self.entry.sort(source, seen(self.entry.sink.clone()), gate)
         };
         let sources = sources.into_iter().map(sort).collect();
-        (sources, self.counted(outside, counts))
+        (sources, self.counted(outside, gates))
     }
 
-    fn punter(&self, shadow: Arc<dyn Sink>) -> Punter {
-        let queues = self.queues.clone();
-        Punter {
-            mac: self.mac,
-            is_unplugged: Box::new(move || queues.is_unplugged()),
-            own: self.own.clone(),
-            learned: self.learned.clone(),
-            shadow,
-            copies: self.sink.clone(),
-        }
-    }
-
-    fn counted(&self, outside: Outside, counts: Vec<Arc<PuntCounts>>) -> Outside {
-        let (read, written) = (self.source.counters(), self.sink.counters());
+    fn counted(&self, outside: Outside, gates: Vec<Arc<PuntGate>>) -> Outside {
+        let (read, written) = (self.source.counters(), self.entry.sink.counters());
         outside.counting_also(move |visit| {
             let (sorted, classes) = <(SortedCounters, PuntCounters)>::default();
-            for queue in &counts {
-                sorted.add_all(&queue.sorted);
-                classes.add_all(&queue.classes);
+            for gate in &gates {
+                sorted.add_all(&gate.sorted);
+                classes.add_all(&gate.classes);
             }
             visit("sorted", &sorted);
             visit("punt", &classes);
@@ -129,21 +142,58 @@ impl OpenShadow {
         })
     }
 
-    /// Returns the source of the frames of the control plane, and the counters of those that are lost.
-    pub(crate) fn into_source(self) -> (Box<dyn Source>, Arc<ShadowCounters>) {
-        let counters = Arc::<ShadowCounters>::default();
-        let source =
-            ShadowSource { source: self.source, queues: self.queues, counters: counters.clone(), passes: 0 };
-        (Box::new(source), counters)
+    /// Returns the source of the frames of the control plane, with what it counts: what is read, and what of it is lost.
+    pub(crate) fn into_source(self) -> (ShadowSource, ShadowEntry) {
+        let Self { source, entry } = self;
+        let (counters, is_unplugged) = (Arc::default(), entry.is_unplugged.clone());
+        (ShadowSource { source, is_unplugged, counters, passes: 0 }, entry)
+    }
+}
+
+impl ShadowEntry {
+    /// Sorts out the frames of a source. Those that only the control plane gets go to `seen`, which leads to the shadow.
+    pub(crate) fn sort(
+        &self,
+        source: Box<dyn Source>,
+        seen: Arc<dyn Sink>,
+        gate: Arc<PuntGate>,
+    ) -> Box<dyn Source> {
+        let punter = Punter {
+            mac: self.mac,
+            virtual_nic: self.virtual_nic,
+            is_unplugged: self.is_unplugged.clone(),
+            own: self.own.clone(),
+            learned: self.learned.clone(),
+            shadow: seen,
+            copies: self.sink.clone(),
+        };
+        Box::new(PuntSource::new(source, punter, gate))
+    }
+
+    /// The shadow, for frames of the NIC.
+    pub(crate) fn sink(&self) -> Arc<TapSink> {
+        self.sink.clone()
     }
 }
 
 /// Source of the frames of a control plane.
-struct ShadowSource {
+pub(crate) struct ShadowSource {
     source: TapSource,
-    queues: Arc<NicQueues>,
+    is_unplugged: IsUnplugged,
     counters: Arc<ShadowCounters>,
     passes: u32,
+}
+
+impl ShadowSource {
+    /// What it has read.
+    pub(crate) fn read(&self) -> Arc<ReadCounters> {
+        self.source.counters()
+    }
+
+    /// Those of its frames that are lost.
+    pub(crate) fn lost(&self) -> Arc<ShadowCounters> {
+        self.counters.clone()
+    }
 }
 
 impl SourceWrapper for ShadowSource {
@@ -163,7 +213,7 @@ impl SourceWrapper for ShadowSource {
             // The thread looks again before it sleeps.
             return 0;
         }
-        if self.queues.is_unplugged() {
+        if (self.is_unplugged)() {
             let lost = &self.counters.drop_unplugged;
             return self.source.drain(budget, &mut |frames| lost.add(frames.len() as u64));
         }

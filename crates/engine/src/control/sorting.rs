@@ -2,7 +2,7 @@
 
 use std::array;
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use ledger::counters;
@@ -23,21 +23,43 @@ counters! {
         for_control,
         /// Frames for both: answers of neighbours.
         for_both,
+        /// Frames for the Ethernet address of a virtual router (VRRP); they are among the others.
+        for_virtual,
     }
 }
 
-/// Counters of one queue.
-#[derive(Default)]
-pub(crate) struct PuntCounts {
+/// The way to the control plane from sources that one thread reads: limits of the classes, and counters. The lock is taken for each
+/// frame for the control plane, and nobody else holds it.
+pub(crate) struct PuntGate {
+    gate: Mutex<Gate>,
+    /// From when on the gate has its time.
+    since: Instant,
     pub(crate) sorted: SortedCounters,
     pub(crate) classes: PuntCounters,
 }
 
+impl Default for PuntGate {
+    fn default() -> Self {
+        let gate = Mutex::new(Gate::new(&Limits::default()));
+        Self {
+            gate,
+            since: Instant::now(),
+            sorted: SortedCounters::default(),
+            classes: PuntCounters::default(),
+        }
+    }
+}
+
+/// Returns true while the cable of a NIC is unplugged.
+pub(crate) type IsUnplugged = Arc<dyn Fn() -> bool + Send + Sync>;
+
 /// Where frames of a NIC are sorted out, and where they go.
 pub(crate) struct Punter {
     pub(crate) mac: [u8; 6],
-    /// Returns true while the cable of the NIC is unplugged. Then nothing is sorted out: all frames are lost there.
-    pub(crate) is_unplugged: Box<dyn Fn() -> bool + Send>,
+    /// Number of the NIC if it takes frames for virtual routers: they are given its own address, so no other program may own them.
+    pub(crate) virtual_nic: Option<u8>,
+    /// Then nothing is sorted out: all frames are lost there.
+    pub(crate) is_unplugged: IsUnplugged,
     /// Addresses of the router by its file, in order.
     pub(crate) own: Arc<Vec<IpAddr>>,
     pub(crate) learned: Arc<Learned>,
@@ -52,15 +74,15 @@ pub(crate) struct PuntSource {
     source: Box<dyn Source>,
     punter: Punter,
     known: Known,
-    gate: Gate,
-    counts: Arc<PuntCounts>,
-    since: Instant,
+    gate: Arc<PuntGate>,
 }
 
 /// Addresses, as last looked at.
 struct Known {
     own: Arc<Vec<IpAddr>>,
     control: Arc<Vec<IpAddr>>,
+    /// Ethernet addresses of virtual routers.
+    macs: Vec<[u8; 6]>,
     version: u32,
 }
 
@@ -77,26 +99,26 @@ impl Addresses for Known {
 impl Known {
     /// Looks for other addresses of the control plane.
     #[inline]
-    fn follow(&mut self, learned: &Learned) {
-        let version = learned.version();
+    fn follow(&mut self, punter: &Punter) {
+        let version = punter.learned.version();
         if version != self.version {
-            (self.control, self.version) = (learned.addresses(), version);
+            *self = Self::of(punter, version);
         }
+    }
+
+    #[cold]
+    fn of(punter: &Punter, version: u32) -> Self {
+        let Punter { own, learned, virtual_nic, .. } = punter;
+        let macs = virtual_nic.map(|nic| learned.macs(nic)).unwrap_or_default();
+        Self { own: own.clone(), control: learned.addresses(), macs, version }
     }
 }
 
 impl PuntSource {
-    /// Sorts out the frames of a source.
-    pub(crate) fn new(source: Box<dyn Source>, punter: Punter) -> Self {
-        let (own, control) = (punter.own.clone(), punter.learned.addresses());
-        let known = Known { own, control, version: punter.learned.version() };
-        let (gate, counts) = (Gate::new(&Limits::default()), Arc::default());
-        Self { source, punter, known, gate, counts, since: Instant::now() }
-    }
-
-    /// Returns its counters, which any thread may read.
-    pub(crate) fn counts(&self) -> Arc<PuntCounts> {
-        self.counts.clone()
+    /// Sorts out the frames of a source, which the thread reads that this gate is for.
+    pub(crate) fn new(source: Box<dyn Source>, punter: Punter, gate: Arc<PuntGate>) -> Self {
+        let known = Known::of(&punter, punter.learned.version());
+        Self { source, punter, known, gate }
     }
 }
 
@@ -104,10 +126,8 @@ impl PuntSource {
 struct Sorting<'s> {
     punter: &'s Punter,
     known: &'s Known,
-    gate: &'s mut Gate,
-    counts: &'s PuntCounts,
-    since: Instant,
-    /// Microseconds since then, once a frame needs them.
+    gate: &'s PuntGate,
+    /// Microseconds of the gate's time, once a frame needs them.
     now: Option<u64>,
 }
 
@@ -115,14 +135,18 @@ impl Sorting<'_> {
     /// Hands over what is for the control plane, the most urgent class first, and shows the rest to `take`.
     fn sort(&mut self, frames: &[Frame<'_>], take: &mut dyn FnMut(&[Frame<'_>])) {
         let mut router = Frames::new();
+        // A bit for each frame of the router that is for a virtual one.
+        let mut virtuals = 0_u64;
         let mut control: [Frames<'_>; Class::ALL.len()] = array::from_fn(|_| Frames::new());
         for frame in frames {
             let mut head = [0; HEAD];
             let len = frame.octets().copy_to_slice(&mut head);
             let head = head.get(..len).unwrap_or_default();
-            let verdict = verdict(head, self.punter.mac, self.known);
+            let mac = self.own_mac(head);
+            let verdict = verdict(head, mac, self.known);
             self.count(verdict);
             if verdict != Verdict::Control {
+                virtuals |= u64::from(mac != self.punter.mac) << router.len();
                 router.push(*frame);
             }
             match (verdict, if verdict == Verdict::Router { None } else { self.pass(head) }) {
@@ -136,20 +160,41 @@ impl Sorting<'_> {
         for batch in control.iter().filter(|batch| !batch.is_empty()) {
             deliver(&*self.punter.shadow, batch);
         }
+        if virtuals != 0 {
+            self.readdress(&router, virtuals);
+        }
         if !router.is_empty() {
             take(&router);
         }
     }
 
+    /// Returns the Ethernet address by which a frame may be for the router: that of the NIC, unless it is for a virtual router.
+    #[inline]
+    fn own_mac(&self, head: &[u8]) -> [u8; 6] {
+        if self.known.macs.is_empty() {
+            return self.punter.mac;
+        }
+        let to = head.first_chunk::<6>().filter(|to| self.known.macs.contains(*to));
+        to.copied().unwrap_or(self.punter.mac)
+    }
+
+    /// Gives those of these frames that have a bit the address of the NIC, for which the router forwards (RFC 5798, 6.4.3).
+    #[cold]
+    fn readdress(&self, frames: &[Frame<'_>], virtuals: u64) {
+        let meant = frames.iter().enumerate().filter(|(at, _)| (virtuals >> at) & 1 != 0);
+        let written = meant.filter(|(_, frame)| frame.octets().write(0, self.punter.mac)).count();
+        self.gate.sorted.for_virtual.add(written as u64);
+    }
+
     /// Returns the class of a frame for the control plane if its limit lets it pass.
     fn pass(&mut self, head: &[u8]) -> Option<Class> {
-        let since = self.since;
-        let now = *self.now.get_or_insert_with(|| since.elapsed().as_micros() as u64);
-        self.gate.pass(head, now, &self.counts.classes)
+        let gate = self.gate;
+        let now = *self.now.get_or_insert_with(|| gate.since.elapsed().as_micros() as u64);
+        gate.gate.lock().unwrap_or_else(PoisonError::into_inner).pass(head, now, &gate.classes)
     }
 
     fn count(&self, verdict: Verdict) {
-        let sorted = &self.counts.sorted;
+        let sorted = &self.gate.sorted;
         let counter = match verdict {
             Verdict::Router => &sorted.for_router,
             Verdict::Control => &sorted.for_control,
@@ -175,9 +220,9 @@ impl SourceWrapper for PuntSource {
         if (self.punter.is_unplugged)() {
             return self.source.drain(budget, take);
         }
-        self.known.follow(&self.punter.learned);
-        let Self { source, punter, known, gate, counts, since } = self;
-        let mut sorting = Sorting { punter, known, gate, counts, since: *since, now: None };
+        self.known.follow(&self.punter);
+        let Self { source, punter, known, gate } = self;
+        let mut sorting = Sorting { punter, known, gate, now: None };
         source.drain(budget, &mut |frames| sorting.sort(frames, take))
     }
 }

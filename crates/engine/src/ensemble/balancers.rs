@@ -1,11 +1,20 @@
-//! The threads of a multistage group: each balancer is one, which moves what comes from the links that were dealt out to it into their
-//! balancing tables. They start when the first member is served, and end with the group.
+//! The threads of a multistage group: each balancer is one, which moves what comes from the links that it owns into their balancing
+//! tables. They start when the first member is served, and end with the group.
+//!
+//! ```text
+//!  wan0 --> shelf --> core/lb0 owns it     core/lb1 is cut     --> shelf of lan0 --> core/lb0 owns both
+//!  lan0 --> shelf --> core/lb1 owns it
+//! ```
+//!
+//! A link lies on a shelf ([`port::Shelf`]) from which one balancer at a time has it. Where one is cut, because the plan has fewer of them or its
+//! thread has ended, its links are named another one's, which goes on where it was: no frame overtakes another one.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use anyhow::Result;
-use config::{Group, GroupKind};
+use anyhow::{Context, Result};
+use config::Group;
 use ledger::Group as Counters;
+use port::{Shelf, ShelfQueue};
 use sandbox::Confinement;
 
 use crate::groups::{IoCounts, thread_groups};
@@ -20,18 +29,52 @@ pub(super) struct Balancers {
 
 struct State {
     idle: Idle,
+    /// How many of them are to have links.
+    wanted: usize,
     /// Until there is one for each link: by number of the NIC.
     waiting: Vec<(usize, Pump)>,
+    /// What comes from each link, by number of the NIC.
+    links: Vec<Arc<Shelf>>,
     threads: Vec<IoThread>,
+}
+
+/// The balancer that has a link, of those that can: its own one, or else one of the others.
+pub(super) fn owner(nic: usize, able: &[usize], count: usize) -> Option<u16> {
+    let own = nic.checked_rem(count)?;
+    let at = nic.checked_rem(able.len())?;
+    let number = if able.contains(&own) { Some(&own) } else { able.get(at) };
+    number.and_then(|number| u16::try_from(*number).ok())
+}
+
+impl State {
+    /// Has links belong to balancers that can move what comes from them; how many have changed hands.
+    fn deal(&self, count: usize) -> u64 {
+        let is_able = |number: &usize| {
+            *number < self.wanted && self.threads.get(*number).is_some_and(|io| !io.thread().is_finished())
+        };
+        let able: Vec<usize> = (0..count).filter(is_able).collect();
+        let mut moved = 0;
+        for (nic, link) in self.links.iter().enumerate() {
+            let (before, after) = (link.owner(0), owner(nic, &able, count));
+            if before != after {
+                link.assign(0, after);
+                moved += u64::from(before.is_some());
+            }
+        }
+        moved
+    }
 }
 
 impl Balancers {
     pub(super) fn new(group: &Group, confinement: Confinement) -> Self {
-        let count = match &group.kind {
-            GroupKind::Parallel => 0,
-            GroupKind::Multistage(stages) => stages.balancers.max(1) as usize,
+        let count = group.balancers() as usize;
+        let state = State {
+            idle: group.pattern.spin.into(),
+            wanted: count,
+            waiting: Vec::new(),
+            links: Vec::new(),
+            threads: Vec::new(),
         };
-        let state = State { idle: group.pattern.spin.into(), waiting: Vec::new(), threads: Vec::new() };
         Self { count, confinement, state: Mutex::new(state) }
     }
 
@@ -45,31 +88,71 @@ impl Balancers {
         if state.waiting.len() < nics {
             return Ok(());
         }
-        let mut dealt: Vec<Vec<Pump>> = (0..self.count).map(|_| Vec::new()).collect();
-        for (nic, pump) in std::mem::take(&mut state.waiting) {
-            if let Some(own) = dealt.get_mut(nic % self.count.max(1)) {
-                own.push(pump);
+        let mut waiting = std::mem::take(&mut state.waiting);
+        waiting.sort_by_key(|(nic, _)| *nic);
+        let mut pumps: Vec<Vec<Pump>> = (0..self.count).map(|_| Vec::new()).collect();
+        for (_, Pump { source, sink }) in waiting {
+            let link = Shelf::new(vec![source]);
+            for (number, own) in (0..).zip(&mut pumps) {
+                let queues = link.reader(number).context("cannot make an event descriptor")?;
+                let pump = |queue: ShelfQueue| Pump { source: Box::new(queue), sink: sink.clone() };
+                own.extend(queues.into_iter().map(pump));
             }
+            state.links.push(link);
         }
-        for (number, pumps) in dealt.into_iter().enumerate().filter(|(_, pumps)| !pumps.is_empty()) {
+        for (number, pumps) in pumps.into_iter().enumerate() {
             let name = format!("{group}/lb{number}");
             let thread = IoThread::spawn(&name, &[], pumps, state.idle, self.confinement)?;
             state.threads.push(thread);
         }
+        state.deal(self.count);
         Ok(())
+    }
+
+    /// Has so many of them move frames, as a plan has it.
+    pub(super) fn follow(&self, group: &Group) {
+        self.set_idle(group.pattern.spin.into());
+        self.state().wanted = (group.balancers() as usize).min(self.count);
+    }
+
+    /// Has others move what those moved that are cut; how many links have changed hands.
+    pub(super) fn look(&self) -> u64 {
+        self.state().deal(self.count)
+    }
+
+    /// Has all of them look for frames: what a link is was replaced.
+    pub(super) fn rouse(&self) {
+        let state = self.state();
+        state.threads.iter().for_each(|io| io.set_idle(state.idle));
+    }
+
+    /// One of them ends, as if by a mistake of ours.
+    #[cfg(test)]
+    pub(super) fn cut(&self, number: usize) {
+        if let Some(io) = self.state().threads.get_mut(number) {
+            io.stop();
+        }
     }
 
     /// Ends them.
     pub(super) fn stop(&self) {
         let mut state = self.state();
         let (waiting, threads) = (std::mem::take(&mut state.waiting), std::mem::take(&mut state.threads));
+        let links = std::mem::take(&mut state.links);
         drop(state);
         IoThread::stop_all(threads);
-        drop(waiting);
+        drop((waiting, links));
+    }
+
+    /// Names and kernel thread IDs of them.
+    pub(super) fn threads(&self) -> Vec<(String, i32)> {
+        let state = self.state();
+        let threads = state.threads.iter().map(IoThread::thread);
+        threads.map(|thread| (thread.name().to_owned(), thread.tid())).collect()
     }
 
     /// Has them sleep after this time without work.
-    pub(super) fn set_idle(&self, idle: Idle) {
+    fn set_idle(&self, idle: Idle) {
         let mut state = self.state();
         if state.idle != idle {
             state.idle = idle;

@@ -19,8 +19,26 @@ counters! {
         suspected,
         /// Times that a member was given up.
         given_up,
+        /// Times that a member was parked.
+        parked,
+        /// Times that a parked member woke, because the load asked for it or another one did not serve.
+        woken,
+        /// Neighbours that members asked for, where they have one table of them.
+        questions,
+        /// Questions that were overwritten before they were heard: a member asked too often.
+        questions_lost,
+        /// Questions for what no station can have, or at a NIC that there is none of.
+        questions_refused,
+        /// Links that went from one balancer to another one, because the first was cut or came again.
+        links_moved,
         /// Queues of links and buckets of balancers that changed hands.
         places_moved,
+    }
+
+    /// What is counted at a NIC of a member, or of a balancer that is a virtual machine.
+    pub struct SeatCounters {
+        /// Frames that have left the member by it, or the balancer after they had entered by it, but for probes, orders and ARP.
+        passed,
     }
 
     /// What was done for all members at one NIC of a group.
@@ -29,8 +47,10 @@ counters! {
         arp_heard,
         /// ARP requests of the network that were answered.
         arp_answered,
-        /// ARP requests of members that went on to the network.
+        /// ARP requests that went to the network, of members or in their place.
         arp_asked,
+        /// ARP requests in the place of members that were lost: no member had a way out, or the link no room.
+        drop_asked,
         /// ARP frames of members that stayed here, answered or not.
         arp_kept,
         /// Frames that were put into members: answers to what they asked, and probes.
@@ -41,6 +61,14 @@ counters! {
         probes_back,
         /// Frames for where probes are taken out that were none of this run.
         probes_foreign,
+        /// Orders that balancers have passed, where these are virtual machines, and that were taken out.
+        orders_back,
+        /// Frames lost because they look like orders, and came from elsewhere.
+        drop_forged,
+        /// Frames that balancers have sent out of a link that another one carries, and that were lost.
+        drop_not_carrier,
+        /// Frames that told the interconnection behind which balancer neighbours are.
+        announced,
     }
 }
 
@@ -52,19 +80,39 @@ pub(super) struct Counter {
 }
 
 impl HasCounters for Counter {
-    /// `core.group`, and for each NIC `core.wan.group` and what its link counts, such as `core.wan.tap.read`; for each member behind a
-    /// balancer `core_0.wan.balancer`.
+    /// `core.group`, and for each NIC `core.wan.group` and what its link counts, such as `core.wan.tap.read`, with a control plane
+    /// also `core.wan.sorted` and the like; for each member `core_0.wan.group`, and behind a balancer `core_0.wan.balancer`.
     fn each_group(&self, visit: &mut dyn FnMut(&str, &dyn Group)) {
         let name = &self.core.name;
         visit(&format!("{name}.group"), &self.core.counters);
         for link in &self.core.links {
             let nic = format!("{name}.{}", link.nic);
             visit(&format!("{nic}.group"), &link.counters);
-            link.way.each_group(&mut |part, group| visit(&format!("{nic}.{part}"), group));
+            let mut of_nic = |part: &str, group: &dyn Group| visit(&format!("{nic}.{part}"), group);
+            link.way.each_group(&mut of_nic);
+            if let Some(voice) = &link.voice {
+                voice.each_group(&mut of_nic);
+                voice.each_thread_group(visit);
+            }
             if let Way::Balanced(stage) = &link.way {
                 stage.balancer.each_member(&mut |member, group| {
                     visit(&format!("{member}.{}.balancer", link.nic), group);
                 });
+            }
+        }
+        for member in self.core.live().values() {
+            for (link, place) in self.core.links.iter().zip(member.counters()) {
+                visit(&format!("{}.{}.group", member.name, link.nic), place);
+            }
+        }
+        let machines = self.core.machines.iter().flat_map(|machines| machines.live().into_values());
+        for machine in machines {
+            // By the NICs that frames entered: first those that lead outside.
+            for (link, place) in self.core.links.iter().zip(machine.counters()) {
+                visit(&format!("{}.{}.group", machine.name, link.nic), place);
+            }
+            for (link, place) in self.core.links.iter().zip(machine.counters().skip(self.core.links.len())) {
+                visit(&format!("{}.{}_in.group", machine.name, link.nic), place);
             }
         }
         self.core.balancers.each_group(visit);
@@ -72,6 +120,7 @@ impl HasCounters for Counter {
 
     fn each_thread(&self, visit: &mut dyn FnMut(&str, u64)) {
         visit(self.meter.name(), self.meter.read());
+        self.core.voices().for_each(|voice| voice.each_thread(visit));
         self.core.balancers.each_thread(visit);
     }
 }

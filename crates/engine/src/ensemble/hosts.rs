@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use frame::arp::{Operation, Packet};
-use frame::{Mac, ethernet};
+use frame::{Mac, ethernet, ipv4};
 
 /// Neighbours that are known or asked for at most.
 const MOST: usize = 4096;
@@ -93,14 +93,59 @@ impl Hosts {
 
     /// A member says this.
     pub(super) fn hear_member(&mut self, member: u16, packet: &Packet, now: Duration) -> Heard {
-        let ip = packet.target_ip;
-        if packet.operation != Operation::Request || self.is_own(ip) {
+        if packet.operation != Operation::Request {
+            return Heard::default();
+        }
+        self.asked_by((member, packet.sender_ip), packet.target_ip, true, now)
+    }
+
+    /// A member asks for a neighbour by its desk. `is_known`: it is in the table that members have in common.
+    pub(super) fn ask(&mut self, (member, ip): (u16, u32), is_known: bool, now: Duration) -> Heard {
+        self.asked_by((member, self.voice(ip)), ip, is_known, now)
+    }
+
+    /// Whether a member may ask for this address: a station may have it, and none of ours is it.
+    pub(super) fn may_be_asked(&self, ip: u32) -> bool {
+        !ipv4::is_martian(ip) && !self.is_own(ip) && !self.is_network_wide(ip)
+    }
+
+    /// What asks for a neighbour, of all stations or of the one that has this address.
+    pub(super) fn question(&self, ip: u32, to: Mac) -> Spoken {
+        let packet = Packet {
+            operation: Operation::Request,
+            sender_mac: self.mac,
+            sender_ip: self.voice(ip),
+            target_mac: Mac::default(),
+            target_ip: ip,
+        };
+        spoken(to, &packet)
+    }
+
+    /// An address is asked for, so that the answer is of interest.
+    pub(super) fn expect(&mut self, ip: u32, now: Duration) {
+        self.make_room(ip);
+        self.known.entry(ip).or_default().asked = Some(now);
+    }
+
+    /// Whether this was said now, and is of interest.
+    pub(super) fn has_heard(&self, (ip, mac): (u32, Mac), now: Duration) -> bool {
+        self.known.get(&ip).is_some_and(|host| host.mac == Some(mac) && host.seen == now)
+    }
+
+    /// The own address that speaks to another one.
+    fn voice(&self, ip: u32) -> u32 {
+        self.near(ip).or(self.own.first().copied()).map_or(0, |own| own.ip)
+    }
+
+    /// A member asks for an address, by one of its own.
+    fn asked_by(&mut self, (member, by): (u16, u32), ip: u32, is_known: bool, now: Duration) -> Heard {
+        if self.is_own(ip) {
             return Heard::default();
         }
         self.make_room(ip);
         let host = self.known.entry(ip).or_default();
         let age = now.saturating_sub(host.seen);
-        let mac = host.mac.filter(|_| age < GONE);
+        let mac = host.mac.filter(|_| is_known && age < GONE);
         if mac.is_none() {
             host.askers |= bit(member);
         }
@@ -109,8 +154,18 @@ impl Hosts {
         if goes_on {
             host.asked = Some(now);
         }
-        let told = mac.map(|mac| (bit(member), self.reply(ip, mac, packet.sender_ip)));
+        let told = mac.map(|mac| (bit(member), self.reply(ip, mac, by)));
         Heard { goes_on, told, answer: None }
+    }
+
+    /// The address of a neighbour that is known.
+    pub(super) fn station(&self, ip: u32) -> Option<Mac> {
+        self.known.get(&ip)?.mac
+    }
+
+    /// The addresses of all neighbours that are known.
+    pub(super) fn stations(&self) -> Vec<Mac> {
+        self.known.values().filter_map(|host| host.mac).collect()
     }
 
     /// Other hosts may be there by now.
@@ -140,8 +195,7 @@ impl Hosts {
         let askers = std::mem::take(&mut host.askers);
         // Where a neighbour has another address than before, all members hear of it.
         let to = if before.is_some_and(|before| before != mac) { u64::MAX } else { askers };
-        let own = self.near(ip).or(self.own.first().copied()).map_or(0, |own| own.ip);
-        (to != 0).then(|| (to, self.reply(ip, mac, own)))
+        (to != 0).then(|| (to, self.reply(ip, mac, self.voice(ip))))
     }
 
     /// Makes room for an address: where there are too many, another one has to be asked for anew.
@@ -193,7 +247,8 @@ impl Hosts {
     }
 }
 
-fn spoken(to: Mac, packet: &Packet) -> Spoken {
+/// A frame with an ARP packet, for a station.
+pub(super) fn spoken(to: Mac, packet: &Packet) -> Spoken {
     let mut octets = [0; ethernet::SHORTEST];
     let header = ethernet::Header { destination: to, source: packet.sender_mac, ethertype: ethernet::ARP };
     let written = header.write(&mut octets).and_then(|()| packet.write(&mut octets[ethernet::HEADER..]));

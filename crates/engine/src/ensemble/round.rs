@@ -1,6 +1,7 @@
 //! Rounds: probes go out, verdicts come in, queues change hands. Traffic moves in the same round; whoever starts and ends members is told.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -9,17 +10,22 @@ use group::health::Rules;
 use group::member::Event;
 use group::{Assignment, Judge, Member as Number, Pace, Probe, Roster, Shares, Signs, State, Through, probe};
 
-use super::seat::Member;
-use super::{Core, News};
+use super::machines::Machines;
+use super::seat::{Aside, Member};
+use super::{Core, EnsembleCounters, Ensembles, News};
 
 /// A member that forwards nothing for so long is started anew: longer than a busy host keeps one from a CPU.
 const SILENT: Duration = Duration::from_secs(2);
+/// Rounds after which a balancer is suspect: one less than for members, which would be blamed for it with the third.
+const MISSED_BY_BALANCER: u32 = 2;
 
 /// The members that there are.
 type Members = BTreeMap<u16, Arc<Member>>;
 
-/// What is known of members, and what follows from it.
+/// What is known of members or of balancers, and what follows from it.
 pub(super) struct Board {
+    /// What is told of one that passes nothing, or is gone.
+    leaves: &'static str,
     roster: Roster,
     judge: Judge,
     /// The last probe of each.
@@ -32,18 +38,19 @@ pub(super) struct Board {
 }
 
 /// The last probe of a member.
-struct Last {
-    number: u32,
+pub(super) struct Last {
+    pub(super) number: u32,
     /// Frames that the member had passed then.
-    passed: u64,
+    pub(super) passed: u64,
     /// NICs that it entered, one bit each; none: frames passed, and it was not sent.
-    entered: Option<u8>,
+    pub(super) entered: Option<u16>,
 }
 
 impl Board {
     /// Nobody is there yet, for links with so many queues.
     pub(super) fn new(queues: impl Iterator<Item = usize>) -> Self {
         Self {
+            leaves: "what it had goes to other members",
             roster: Roster::default(),
             judge: Judge::new(Rules { silent: SILENT, ..Rules::default() }),
             under_way: BTreeMap::new(),
@@ -53,8 +60,88 @@ impl Board {
         }
     }
 
+    /// Nobody is there yet, of balancers.
+    pub(super) fn of_balancers() -> Self {
+        let rules = Rules { silent: SILENT, missed: MISSED_BY_BALANCER, ..Rules::default() };
+        let leaves = "its links go to other balancers";
+        Self { leaves, judge: Judge::new(rules), ..Self::new(std::iter::empty()) }
+    }
+
+    /// How one is.
+    pub(super) fn state(&self, number: Number) -> Option<State> {
+        self.roster.state(number)
+    }
+
+    /// Whether the one of this number gets frames because it passes them.
+    pub(super) fn serves(&self, number: u16) -> bool {
+        self.state(Number(number)) == Some(State::Serving)
+    }
+
+    /// Numbers of those that may get frames: those that serve, or else those of which that is not known.
+    pub(super) fn able(&self) -> impl Iterator<Item = u16> + use<> {
+        self.roster.shares().into_keys().map(|number| number.0)
+    }
+
+    /// When to come again, if there is one to watch.
+    pub(super) fn due(&self) -> Option<Duration> {
+        self.judge.due()
+    }
+
+    /// Watches one anew that was to leave.
+    pub(super) fn restart(&mut self, number: Number, passed: u64, now: Duration) {
+        if self.state(number) == Some(State::Leaving) {
+            self.note(number, Event::Stay, now);
+            self.judge.watch(number, Pace::Starting, passed, now);
+        }
+    }
+
+    /// Something is to be told of one.
+    pub(super) fn tell(&mut self, number: Number, news: News) {
+        self.news.push((number, news));
+    }
+
+    /// A probe was sent, or was not needed.
+    pub(super) fn send(&mut self, number: Number, last: Last) {
+        self.under_way.insert(number, last);
+    }
+
+    /// The number of the probe that was sent last.
+    pub(super) fn last(&self, number: Number) -> Option<u32> {
+        self.under_way.get(&number).map(|last| last.number)
+    }
+
+    /// What has happened since this was asked last.
+    pub(super) fn take_news(&mut self) -> Vec<(Number, News)> {
+        std::mem::take(&mut self.news)
+    }
+
+    /// Ends the rounds that are due; the probes of the next ones.
+    pub(super) fn judge(
+        &mut self,
+        members: &Members,
+        now: Duration,
+        counters: &EnsembleCounters,
+    ) -> Vec<Probe> {
+        let signs = |number: Number| Signs {
+            passed: members.get(&number.0).map_or(0, |member| member.passed()),
+            is_starved: false,
+        };
+        let round = self.judge.round(now, signs);
+        counters.rounds.add(round.probes.len() as u64);
+        counters.rounds_excused.add(round.excused as u64);
+        for (number, event) in &round.events {
+            match event {
+                Event::Missed => counters.suspected.add(1),
+                Event::Silent => counters.given_up.add(1),
+                _ => {}
+            }
+            self.note(*number, *event, now);
+        }
+        round.probes
+    }
+
     /// Watches members that are new, or that were given up and may come back, and forgets those that are gone.
-    fn enrol(&mut self, members: &Members, now: Duration) -> Vec<Probe> {
+    pub(super) fn enrol(&mut self, members: &Members, now: Duration) -> Vec<Probe> {
         let gone: Vec<Number> = self
             .roster
             .iter()
@@ -69,6 +156,10 @@ impl Board {
         let mut probes = Vec::new();
         for member in members.values() {
             let number = Number(member.number);
+            if member.is_aside() {
+                self.part_with(number, now);
+                continue;
+            }
             let is_new = match self.roster.state(number) {
                 None => {
                     self.roster.add(number, 1, now);
@@ -85,8 +176,16 @@ impl Board {
         probes
     }
 
+    /// Gives a member no frames, and asks nothing of it.
+    pub(super) fn part_with(&mut self, number: Number, now: Duration) {
+        self.roster.add(number, 1, now);
+        self.judge.forget(number);
+        self.under_way.remove(&number);
+        self.note(number, Event::Leave, now);
+    }
+
     /// Takes note of probes that have come back.
-    fn hear(&mut self, members: &Members, now: Duration) {
+    pub(super) fn hear(&mut self, members: &Members, now: Duration) {
         let answered = self.under_way.iter().filter_map(|(number, last)| {
             let (member, entered) = (members.get(&number.0)?, last.entered?);
             member.has_answered(last.number, entered).then_some((*number, last.number))
@@ -99,11 +198,12 @@ impl Board {
     }
 
     /// Notes members whose process has ended.
-    fn bury(&mut self, members: &Members, now: Duration) {
+    pub(super) fn bury(&mut self, members: &Members, now: Duration) {
         for member in members.values() {
             let number = Number(member.number);
-            let serves = matches!(self.roster.state(number), Some(State::Serving | State::Suspect));
-            if serves && member.is_gone() {
+            let is_up =
+                matches!(self.roster.state(number), Some(State::Serving | State::Suspect | State::Parked));
+            if is_up && member.is_gone() {
                 self.judge.forget(number);
                 self.under_way.remove(&number);
                 self.note(number, Event::Ended, now);
@@ -112,17 +212,18 @@ impl Board {
     }
 
     /// Something has happened to a member.
-    fn note(&mut self, number: Number, event: Event, now: Duration) {
+    pub(super) fn note(&mut self, number: Number, event: Event, now: Duration) {
         let Some((before, after)) = self.roster.note(number, event, now) else { return };
+        let leaves = self.leaves;
         let news = match (before, after) {
-            (State::Serving, State::Suspect) => {
-                News::Told("it forwards no probe: what it had goes to other members".to_owned())
-            }
-            (State::Serving | State::Suspect, State::Dead) if event == Event::Ended => {
-                News::Told("nobody is at its NICs any more: what it had goes to other members".to_owned())
+            (State::Serving, State::Suspect) => News::Told(format!("it forwards no probe: {leaves}")),
+            (State::Serving | State::Suspect | State::Parked, State::Dead) if event == Event::Ended => {
+                News::Told(format!("nobody is at its NICs any more: {leaves}"))
             }
             (State::Suspect, State::Serving) => News::Told("it forwards again".to_owned()),
-            (State::Suspect, State::Dead) => {
+            (State::Serving, State::Parked) => News::Told(format!("it is parked: {leaves}")),
+            (State::Parked, State::Starting) => News::Told("it wakes".to_owned()),
+            (State::Suspect | State::Parked, State::Dead) => {
                 News::Silent(format!("it has forwarded nothing for {} s", SILENT.as_secs()))
             }
             _ => return,
@@ -130,8 +231,34 @@ impl Board {
         self.news.push((number, news));
     }
 
+    /// Parks members of these numbers that serve, and wakes all others. As many as others do not serve stand in for them, and are awake.
+    fn park(&mut self, parked: &Range<u32>, members: &Members, now: Duration) -> Vec<Probe> {
+        let is_to_sleep = |number: Number| parked.contains(&u32::from(number.0));
+        let states: Vec<(Number, State)> = self.roster.iter().collect();
+        let serving = states
+            .iter()
+            .filter(|(number, state)| u32::from(number.0) < parked.start && *state == State::Serving);
+        let mut lacking = (parked.start as usize).saturating_sub(serving.count());
+        let mut probes = Vec::new();
+        for (number, state) in states {
+            let sleeps = is_to_sleep(number) && lacking == 0;
+            if is_to_sleep(number) && !matches!(state, State::Dead | State::Leaving) {
+                lacking = lacking.saturating_sub(1);
+            }
+            let (event, pace) = match state {
+                State::Serving if sleeps => (Event::Park, Pace::Parked),
+                State::Parked if !sleeps => (Event::Wake, Pace::Starting),
+                _ => continue,
+            };
+            let passed = members.get(&number.0).map_or(0, |member| member.passed());
+            self.note(number, event, now);
+            probes.push(self.judge.watch(number, pace, passed, now));
+        }
+        probes
+    }
+
     /// Whether a probe is needed: frames that pass say as much.
-    fn needs(&self, number: Number, passed: u64) -> bool {
+    pub(super) fn needs(&self, number: Number, passed: u64) -> bool {
         let is_busy = self.under_way.get(&number).is_some_and(|last| last.passed != passed);
         !(is_busy && self.roster.state(number) == Some(State::Serving))
     }
@@ -144,30 +271,35 @@ impl Core {
 
     /// Ends the rounds that are due, and begins the next ones; when to come again, if there is a member.
     pub(super) fn round(&self, now: Duration) -> Option<Duration> {
+        let due = self.round_of_machines(now);
         let members = self.live();
         let mut board = self.board();
         board.hear(&members, now);
         board.bury(&members, now);
-        let signs = |number: Number| Signs {
-            passed: members.get(&number.0).map_or(0, |member| member.passed()),
-            is_starved: false,
-        };
-        let round = board.judge.round(now, signs);
-        self.counters.rounds.add(round.probes.len() as u64);
-        self.counters.rounds_excused.add(round.excused as u64);
-        for (number, event) in &round.events {
-            match event {
-                Event::Missed => self.counters.suspected.add(1),
-                Event::Silent => self.counters.given_up.add(1),
-                _ => {}
-            }
-            board.note(*number, *event, now);
-        }
-        let mut probes = round.probes;
+        let mut probes = board.judge(&members, now, &self.counters);
         probes.extend(board.enrol(&members, now));
+        probes.extend(self.park(&mut board, &members, now));
+        self.counters.links_moved.add_shared(self.balancers.look());
         self.deal(&mut board);
+        self.tell_machines(now);
         self.send(&mut board, &members, &probes, now);
-        board.judge.due()
+        self.ask_paths(&board, now);
+        let own = board.due();
+        drop(board);
+        let look = self.attend_neighbours(&members, now);
+        own.into_iter().chain(due).chain(look).min()
+    }
+
+    /// Parks members and wakes them, as the load asks for: their first probes.
+    fn park(&self, board: &mut Board, members: &Members, now: Duration) -> Vec<Probe> {
+        let parked = self.parked.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let probes = board.park(&parked, members, now);
+        for probe in &probes {
+            let is_parked = board.roster.state(probe.member) == Some(State::Parked);
+            let counter = if is_parked { &self.counters.parked } else { &self.counters.woken };
+            counter.add(1);
+        }
+        probes
     }
 
     /// Sends probes.
@@ -176,26 +308,39 @@ impl Core {
         for Probe { member: number, number: probe } in probes {
             let Some(member) = members.get(&number.0) else { continue };
             let passed = member.passed();
-            let entered = board.needs(*number, passed).then(|| self.probe(member, *probe, &usable));
-            board.under_way.insert(*number, Last { number: *probe, passed, entered });
+            // Who has answered once may not be blamed while no balancer is there to pass its probes on.
+            let is_asked = self.is_carried() || board.state(*number) != Some(State::Starting);
+            let needs = board.needs(*number, passed) && is_asked;
+            let entered = needs.then(|| self.probe(member, *probe, &usable));
+            board.send(*number, Last { number: *probe, passed, entered });
         }
     }
 
-    /// NICs that frames can pass: nobody is blamed for a cable that is out.
+    /// NICs that frames can pass: nobody is blamed for a cable that is out, or for balancers that pass nothing.
     fn usable(&self, now: Duration) -> Vec<u8> {
+        if self.is_carried() { self.usable_cables(now) } else { Vec::new() }
+    }
+
+    /// NICs whose cables are in.
+    pub(super) fn usable_cables(&self, now: Duration) -> Vec<u8> {
         let links = (0..probe::MOST_NICS).zip(&self.links);
         links.filter(|(_, link)| link.is_usable(now)).map(|(nic, _)| nic).collect()
     }
 
+    /// Whether what stands before members passes frames, as far as that is known: a balancer at each link that is a virtual machine.
+    fn is_carried(&self) -> bool {
+        self.fronts().all(|(_, front)| front.is_carried() && !front.is_in_doubt())
+    }
+
     /// Sends a probe into each of these NICs of a member; which NICs these are, one bit each.
-    fn probe(&self, member: &Member, number: u32, nics: &[u8]) -> u8 {
-        for (nic, out) in probe::ways(nics) {
-            let Some(link) = self.links.get(usize::from(nic)) else { continue };
+    fn probe(&self, member: &Member, number: u32, nics: &[u8]) -> u16 {
+        let vrf = |nic: u8| self.links.get(usize::from(nic)).map_or(0, |link| link.vrf);
+        for (nic, out) in probe::ways(nics, vrf) {
             let through = Through { member: Number(member.number), nic, number };
-            let octets = self.probes.frame(through, out, link.mac);
-            self.put_into(member, nic.into(), octets);
+            let octets = self.probes.frame(through, out, member.station(nic.into()));
+            self.send_through(member, nic.into(), octets);
         }
-        nics.iter().fold(0, |entered: u8, nic| entered | (1_u8 << nic))
+        nics.iter().fold(0, |entered: u16, nic| entered | (1_u16 << nic))
     }
 
     /// Deals queues and buckets out to those that serve, where these are others than before, or a link has other queues.
@@ -228,45 +373,41 @@ impl Core {
         }
     }
 
-    /// Has members leave whose routers are gone; whether there are any that had not left before.
-    pub(super) fn leave(&self, is_gone: impl Fn(&str) -> bool) -> bool {
+    /// Has members leave for a reason, as far as they are meant; whether there are any that had not left before.
+    pub(super) fn leave(&self, why: Aside, is_meant: impl Fn(&str) -> bool) -> bool {
         let (members, now) = (self.live(), self.now());
         let mut board = self.board();
-        let gone: Vec<Number> = members
-            .values()
-            .filter(|member| is_gone(&member.name))
+        let meant = members.values().filter(|member| is_meant(&member.name));
+        let gone: Vec<Number> = meant
+            .inspect(|member| member.set_aside(why))
             .map(|member| Number(member.number))
             .filter(|number| board.roster.state(*number) != Some(State::Leaving))
             .collect();
-        for number in &gone {
-            board.judge.forget(*number);
-            board.under_way.remove(number);
-            board.note(*number, Event::Leave, now);
-        }
+        gone.iter().for_each(|number| board.part_with(*number, now));
         self.deal(&mut board);
         !gone.is_empty()
     }
 
-    /// Those that were to leave are watched again, as far as they are meant.
-    pub(super) fn stay(&self, is_meant: impl Fn(&str) -> bool) {
+    /// Those that were to leave for this reason, and for no other one, are watched again, as far as they are meant.
+    pub(super) fn stay(&self, why: Aside, is_meant: impl Fn(&str) -> bool) {
         let (members, now) = (self.live(), self.now());
         let mut board = self.board();
-        let leaving = board.roster.iter().filter(|(_, state)| *state == State::Leaving);
-        for number in leaving.map(|(number, _)| number).collect::<Vec<_>>() {
-            let Some(member) = members.get(&number.0).filter(|member| is_meant(&member.name)) else {
-                continue;
-            };
-            board.note(number, Event::Stay, now);
-            board.judge.watch(number, Pace::Starting, member.passed(), now);
+        for member in members.values().filter(|member| is_meant(&member.name)) {
+            member.take_back(why);
+            let number = Number(member.number);
+            if !member.is_aside() {
+                board.restart(number, member.passed(), now);
+            }
         }
     }
 
     /// What has happened to members since this was asked last, by router.
     pub(super) fn take_news(&self) -> Vec<(String, News)> {
-        let news = std::mem::take(&mut self.board().news);
+        let news = self.board().take_news();
         let members = self.live();
         let named = |(number, news): (Number, News)| Some((members.get(&number.0)?.name.clone(), news));
-        news.into_iter().filter_map(named).collect()
+        let of_machines = self.machines.iter().flat_map(Machines::take_news);
+        news.into_iter().filter_map(named).chain(of_machines).collect()
     }
 
     /// How a member is, in one line, and what it owns of a link.
@@ -276,5 +417,22 @@ impl Core {
         let state = board.roster.state(number)?.name();
         let unit = self.links.get(nic)?.way.unit();
         Some(format!("{state}, {} of {} {unit}", owners.held(number), owners.owners().len()))
+    }
+
+    /// Numbers of the members that own the queues, or buckets, of a link, in their order.
+    pub(super) fn owners(&self, nic: usize) -> Vec<Option<u16>> {
+        let board = self.board();
+        let owners = board.owners.get(nic).map_or(&[][..], Assignment::owners);
+        owners.iter().map(|owner| owner.map(|member| member.0)).collect()
+    }
+}
+
+impl Ensembles {
+    /// Numbers of the members that own the queues, or buckets, of a NIC of a group, in their order; empty: there is no such NIC.
+    pub(crate) fn owners(&self, group: &str, nic: usize) -> Vec<Option<u16>> {
+        let running = self.running();
+        // While a group is changed the one that goes comes first.
+        let ensemble = running.iter().rfind(|ensemble| ensemble.group.name == group);
+        ensemble.map_or_else(Vec::new, |ensemble| ensemble.core.owners(nic))
     }
 }

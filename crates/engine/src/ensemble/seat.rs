@@ -1,31 +1,49 @@
 //! The place of a member: what stands between its NICs and the links of its group.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use anyhow::{Context, Result, bail};
-use attach::{Attachment, HandedOver, Ports, ServiceContext};
-use frame::ethernet;
+use attach::{Attachment, HandedOver, News, Ports, ServiceContext};
+use frame::{Mac, ethernet};
 use group::probe;
-use ledger::Counter;
 use port::{Frame, Frames, IngressSink, Sink, SinkWrapper, Source, SourceWrapper, ingress};
 use ring::BURST;
 
-use super::hosts::Spoken;
-use super::{Core, Ensemble, Way, deliver};
+use super::path::OF_PATH;
+use super::{Core, Ensemble, Link, SeatCounters, Way, deliver};
 use crate::io_thread::Pump;
 
 /// Frames from here that wait for a member at most at one of its NICs: answers to what it asked, and probes.
-const INLET: u32 = 64;
+pub(super) const INLET: u32 = 64;
 
-/// A member of a group.
+/// A member of a group, or a balancer before members that is a virtual machine.
 pub(super) struct Member {
     /// Its router's name.
     pub(super) name: String,
     pub(super) number: u16,
+    /// Its addresses, by NIC.
+    stations: Vec<Mac>,
     places: Vec<Place>,
+    /// Why it is set aside, one bit each ([`Aside`]).
+    aside: AtomicU8,
     /// Says whether its process is at all of its NICs, where it has one of its own.
     is_there: Mutex<Option<Box<IsThere>>>,
+    /// Bursts of a kernel router that have come to a balancer.
+    seen: AtomicU64,
+}
+
+/// Why a member gets no frames, although it may forward them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Aside {
+    /// The plan does not have it, has it stopped, or has a cable of it out that is in for the others.
+    Planned = 1,
+    /// It is about to be started anew.
+    Drained = 2,
+    /// It does not know the routes of its control plane yet.
+    Learning = 4,
+    /// Nothing comes back from members that passes it: the path behind a balancer is cut.
+    Path = 8,
 }
 
 /// Whether somebody is there.
@@ -36,16 +54,41 @@ pub(super) type IsThere = dyn Fn() -> bool + Send + Sync;
 struct Place {
     /// Takes frames that are put into the NIC; none until it is served.
     inlet: Mutex<Option<Arc<IngressSink>>>,
-    /// Frames that have left the member.
-    passed: Counter,
+    /// Takes frames to the link as long as the member is served; what is sent in its place is not of the member.
+    out: Mutex<Option<Weak<dyn Sink>>>,
+    counters: SeatCounters,
     /// One more than the number of the last probe that came back which had entered here; 0: none has.
     back: AtomicU64,
+    /// Of a balancer: generation of the table that it has, as the last order said that had entered here; 0: none.
+    known: AtomicU32,
 }
 
 impl Member {
-    pub(super) fn new(name: &str, number: u16, nics: usize) -> Self {
-        let places = (0..nics).map(|_| Place::default()).collect();
-        Self { name: name.to_owned(), number, places, is_there: Mutex::default() }
+    /// One whose NICs have these addresses.
+    pub(super) fn new(name: &str, number: u16, stations: Vec<Mac>) -> Self {
+        let places = stations.iter().map(|_| Place::default()).collect();
+        let (aside, is_there, seen) = (AtomicU8::new(0), Mutex::default(), AtomicU64::new(0));
+        Self { name: name.to_owned(), number, stations, places, aside, is_there, seen }
+    }
+
+    /// The address of a NIC.
+    pub(super) fn station(&self, nic: usize) -> Mac {
+        self.stations.get(nic).copied().unwrap_or_default()
+    }
+
+    /// Sets it aside for a reason.
+    pub(super) fn set_aside(&self, why: Aside) {
+        self.aside.fetch_or(why as u8, Ordering::Relaxed);
+    }
+
+    /// There is no such reason any more.
+    pub(super) fn take_back(&self, why: Aside) {
+        self.aside.fetch_and(!(why as u8), Ordering::Relaxed);
+    }
+
+    /// Whether there is a reason not to give it frames.
+    pub(super) fn is_aside(&self) -> bool {
+        self.aside.load(Ordering::Relaxed) != 0
     }
 
     /// This says whether its process is there.
@@ -63,23 +106,85 @@ impl Member {
     }
 
     /// Puts a frame into one of its NICs; how many were taken. `None`: the NIC is not served yet.
-    pub(super) fn deliver(&self, nic: usize, octets: Spoken) -> Option<u64> {
+    pub(super) fn deliver(&self, nic: usize, octets: &mut [u8]) -> Option<u64> {
         let inlet = self.places.get(nic)?.inlet.lock().unwrap_or_else(PoisonError::into_inner).clone();
         Some(deliver(&*inlet?, octets))
     }
 
-    /// Frames that have left it.
+    /// Frames from here enter one of its NICs by this from now on, and leave by that.
+    pub(super) fn open(&self, nic: usize, (inlet, out): (Arc<IngressSink>, Option<Weak<dyn Sink>>)) {
+        if let Some(place) = self.places.get(nic) {
+            *place.inlet.lock().unwrap_or_else(PoisonError::into_inner) = Some(inlet);
+            *place.out.lock().unwrap_or_else(PoisonError::into_inner) = out;
+        }
+    }
+
+    /// So many frames have left it that had entered by this NIC, or leave by it.
+    #[inline]
+    pub(super) fn has_passed(&self, nic: usize, frames: usize) {
+        if let Some(place) = self.places.get(nic) {
+            place.counters.passed.add_shared(frames as u64);
+        }
+    }
+
+    /// The generation of the table that a balancer is known to have at a NIC.
+    pub(super) fn known(&self, nic: usize) -> u32 {
+        self.places.get(nic).map_or(0, |place| place.known.load(Ordering::Acquire))
+    }
+
+    /// An order of this number has passed a balancer that had entered by this NIC, and says which table it has.
+    pub(super) fn note_order(&self, nic: usize, (number, known): (u32, u32)) {
+        if let Some(place) = self.places.get(nic) {
+            place.known.store(known, Ordering::Release);
+            place.back.store(u64::from(number) + 1, Ordering::Release);
+        }
+    }
+
+    /// The probe of this number has come back that had entered by this NIC; whether there is such a NIC.
+    fn note_probe(&self, nic: usize, number: u32) -> bool {
+        let place = self.places.get(nic);
+        place.into_iter().for_each(|place| place.back.store(u64::from(number) + 1, Ordering::Release));
+        place.is_some()
+    }
+
+    /// A way to the link of one of its NICs, if it is served there.
+    pub(super) fn out(&self, nic: usize) -> Option<Arc<dyn Sink>> {
+        let out = self.places.get(nic)?.out.lock().unwrap_or_else(PoisonError::into_inner);
+        out.as_ref()?.upgrade()
+    }
+
+    /// Has this be its way to the link of one of its NICs, as if it were served there.
+    #[cfg(test)]
+    pub(super) fn leads_to(&self, nic: usize, out: &Arc<dyn Sink>) {
+        *self.places[nic].out.lock().expect("nobody panicked") = Some(Arc::downgrade(out));
+    }
+
+    /// What is counted at each of its NICs.
+    pub(super) fn counters(&self) -> impl Iterator<Item = &SeatCounters> {
+        self.places.iter().map(|place| &place.counters)
+    }
+
+    /// Frames that have left it, or how often some were seen.
     pub(super) fn passed(&self) -> u64 {
-        self.places.iter().map(|place| place.passed.get()).sum()
+        let frames: u64 = self.counters().map(|counters| counters.passed.get()).sum();
+        frames + self.seen.load(Ordering::Relaxed)
+    }
+
+    /// Frames of it were seen.
+    pub(super) fn note_seen(&self) {
+        self.seen.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Whatever has come back is of no probe that is sent from now on.
     pub(super) fn forget_probes(&self) {
-        self.places.iter().for_each(|place| place.back.store(0, Ordering::Release));
+        for place in &self.places {
+            place.back.store(0, Ordering::Release);
+            place.known.store(0, Ordering::Release);
+        }
     }
 
     /// Whether the probes of this number have come back that entered these NICs, one bit each.
-    pub(super) fn has_answered(&self, number: u32, entered: u8) -> bool {
+    pub(super) fn has_answered(&self, number: u32, entered: u16) -> bool {
         let wanted = u64::from(number) + 1;
         let is_back = |place: &Place| place.back.load(Ordering::Acquire) == wanted;
         (0_u32..).zip(&self.places).all(|(nic, place)| (entered >> nic) & 1 == 0 || is_back(place))
@@ -92,28 +197,37 @@ pub(super) struct Seat {
     pub(super) member: Arc<Member>,
     /// Number of the NIC.
     pub(super) nic: usize,
+    /// What it is plugged into for itself, behind balancers that are virtual machines; none: it shares what its group is plugged into.
+    pub(super) at: Option<Arc<dyn Attachment>>,
 }
 
 impl Seat {
     /// What leads to the link and away from it; ARP is heard on the way.
     fn ways(&self, site: &ServiceContext<'_>) -> Result<Ports> {
         let (core, member) = (&self.ensemble.core, &self.member);
+        if let Some(at) = &self.at {
+            return at.ports(site);
+        }
         let link = core.links.get(self.nic).context("a NIC that its group does not have")?;
         let stage = match &link.way {
             Way::Owned(shared) => {
                 let ports = shared.member(member.number).ports(site)?;
                 let out = ports.sinks.first().context("a link that takes nothing")?.clone();
+                let sources = sorted(link, ports.sources, &out)?;
                 let inbound = |source| self.inbound(source, &out);
-                return Ok(Ports { sources: ports.sources.into_iter().map(inbound).collect(), ..ports });
+                return Ok(Ports { sources: sources.into_iter().map(inbound).collect(), ..ports });
             }
             Way::Balanced(stage) => stage,
+            Way::Machines(_) => bail!("a member that is plugged into nothing"),
         };
         let begun = stage.begin(site)?;
         let ports = stage.ports((&member.name, member.number), site)?;
         if let Some(source) = begun {
             let out = ports.sinks.first().context("a link that takes nothing")?;
-            let pump = Pump { source: self.inbound(source, out), sink: stage.balancer.clone() };
-            core.balancers.add(&core.name, (self.nic, pump), core.links.len())?;
+            for source in sorted(link, vec![source], out)? {
+                let pump = Pump { source: self.inbound(source, out), sink: stage.balancer.clone() };
+                core.balancers.add(&core.name, (self.nic, pump), core.links.len())?;
+            }
         }
         Ok(ports)
     }
@@ -124,26 +238,46 @@ impl Seat {
     }
 }
 
+/// The sources of a link without the frames for the group's control plane, if it has one; what that says leaves by `out`.
+pub(super) fn sorted(
+    link: &Link,
+    sources: Vec<Box<dyn Source>>,
+    out: &Arc<dyn Sink>,
+) -> Result<Vec<Box<dyn Source>>> {
+    let Some(voice) = &link.voice else { return Ok(sources) };
+    voice.speak(out)?;
+    Ok(voice.sort(sources))
+}
+
 impl Attachment for Seat {
     fn ports(&self, site: &ServiceContext<'_>) -> Result<Ports> {
         let mut ports = self.ways(site)?;
         let (inlet, told) = ingress(INLET).context("cannot make an ingress queue")?;
         ports.sources.push(Box::new(told));
+        let out = ports.sinks.first().map(Arc::downgrade);
         let ear = Ear { core: self.ensemble.core.clone(), member: self.member.clone(), nic: self.nic };
         let outbound = |sink| Arc::new(Outbound { sink, ear: ear.clone() }) as Arc<dyn Sink>;
         ports.sinks = ports.sinks.into_iter().map(outbound).collect();
-        if let Some(place) = self.member.places.get(self.nic) {
-            *place.inlet.lock().unwrap_or_else(PoisonError::into_inner) = Some(inlet);
-        }
+        self.member.open(self.nic, (inlet, out));
         Ok(ports)
     }
 
     fn link(&self) -> Option<bool> {
-        self.ensemble.core.links.get(self.nic)?.way.link()
+        match &self.at {
+            Some(at) => at.link(),
+            None => self.ensemble.core.links.get(self.nic)?.way.link(),
+        }
     }
 
-    fn replace(&self, _: HandedOver) -> Result<()> {
-        bail!("it is the link of a group, and replaced there")
+    fn news(&self) -> Option<News> {
+        self.at.as_ref()?.news()
+    }
+
+    fn replace(&self, by: HandedOver) -> Result<()> {
+        match &self.at {
+            Some(at) => at.replace(by),
+            None => bail!("it is the link of a group, and replaced there"),
+        }
     }
 
     /// How the member is, and what it owns of the link.
@@ -223,9 +357,10 @@ impl SinkWrapper for Outbound {
 }
 
 impl Outbound {
+    /// Frames have left the member by this NIC, which one thread serves.
     fn passed(&self, frames: usize) {
         if let Some(place) = self.ear.member.places.get(self.ear.nic) {
-            place.passed.add(frames as u64);
+            place.counters.passed.add(frames as u64);
         }
     }
 
@@ -235,7 +370,7 @@ impl Outbound {
         for burst in frames.chunks(BURST) {
             let left: Frames<'_> = burst.iter().filter(|frame| !self.ear.keeps(frame)).copied().collect();
             let passed = if left.is_empty() { 0 } else { self.sink.deliver(&left) };
-            self.passed(left.iter().filter(|frame| !is_arp(frame)).count());
+            self.passed(left.iter().filter(|frame| !is_for_us(frame)).count());
             taken += burst.len() - left.len() + passed;
             if passed < left.len() {
                 break;
@@ -249,42 +384,55 @@ impl Ear {
     /// Whether a frame of the member does not leave.
     fn keeps(&self, frame: &Frame<'_>) -> bool {
         if is_back(frame) {
-            self.note_probe(frame);
-            return true;
+            // It goes on where balancers that are virtual machines are to pass it.
+            let is_at_home = self.core.front(self.nic).is_none();
+            if is_at_home {
+                self.core.note_probe(self.nic, Some(self.member.number), frame);
+            }
+            return is_at_home;
         }
         is_arp(frame) && self.core.hears_member((self.member.number, self.nic), frame)
     }
+}
 
-    /// A probe has come back, or something that looks like one.
-    fn note_probe(&self, frame: &Frame<'_>) {
+impl Core {
+    /// A probe has come back by a NIC, or something that looks like one: of this member, or of any where that is not known.
+    pub(super) fn note_probe(&self, nic: usize, from: Option<u16>, frame: &Frame<'_>) {
+        let Some(counters) = self.links.get(nic).map(|link| &link.counters) else { return };
         let mut octets = [0; probe::LEN];
         let len = frame.octets().copy_to_slice(&mut octets);
-        let through = self.core.probes.read(octets.get(..len).unwrap_or_default());
-        let own = through.filter(|through| through.member.0 == self.member.number);
-        let place = own.and_then(|through| self.member.places.get(usize::from(through.nic)));
-        let counters = self.core.links.get(self.nic).map(|link| &link.counters);
-        match (own, place) {
-            (Some(through), Some(place)) => {
-                place.back.store(u64::from(through.number) + 1, Ordering::Release);
-                counters.into_iter().for_each(|counters| counters.probes_back.add_shared(1));
-            }
-            _ => counters.into_iter().for_each(|counters| counters.probes_foreign.add_shared(1)),
+        if self.front(nic).is_some() && octets[..6] == probe::back(nic as u8).0 {
+            octets[..6].copy_from_slice(&probe::BACK.0);
         }
+        let through = self.probes.read(octets.get(..len).unwrap_or_default());
+        let own = through.filter(|through| from.is_none_or(|from| through.member.0 == from));
+        if let Some(through) = own.filter(|through| through.number == OF_PATH) {
+            let front = self.front(through.nic.into()).filter(|_| usize::from(through.nic) == nic);
+            front.into_iter().for_each(|front| front.hear());
+            return counters.probes_back.add_shared(1);
+        }
+        let is_noted = own.is_some_and(|through| {
+            let member = self.members().get(&through.member.0).and_then(Weak::upgrade);
+            member.is_some_and(|member| member.note_probe(through.nic.into(), through.number))
+        });
+        let counter = if is_noted { &counters.probes_back } else { &counters.probes_foreign };
+        counter.add_shared(1);
     }
 }
 
 #[inline(always)]
-fn is_arp(frame: &Frame<'_>) -> bool {
+pub(super) fn is_arp(frame: &Frame<'_>) -> bool {
     frame.octets().read::<2>(12) == Some(ethernet::ARP.to_be_bytes())
 }
 
-/// Whether a frame is for where probes are taken out.
+/// Whether a frame is for where probes are taken out, at any NIC: what stands in the last octet only who looks closer needs to know.
 #[inline(always)]
-fn is_back(frame: &Frame<'_>) -> bool {
-    frame.octets().read::<6>(0) == Some(probe::BACK.0)
+pub(super) fn is_back(frame: &Frame<'_>) -> bool {
+    let [a, b, c, d, e, _] = probe::BACK.0;
+    frame.octets().read::<5>(0) == Some([a, b, c, d, e])
 }
 
 #[inline(always)]
-fn is_for_us(frame: &Frame<'_>) -> bool {
+pub(super) fn is_for_us(frame: &Frame<'_>) -> bool {
     is_arp(frame) || is_back(frame)
 }

@@ -1,3 +1,4 @@
+use std::cell::OnceCell;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
@@ -24,6 +25,7 @@ struct Bench {
     group: Group,
     counts: CounterRegistry,
     ensemble: Arc<Ensemble>,
+    station: OnceCell<SwitchPort>,
 }
 
 fn bench() -> Bench {
@@ -43,7 +45,7 @@ fn bench_of(file: &str) -> Bench {
     let (group, counts, mut supplies) =
         (plan.groups[0].clone(), CounterRegistry::default(), HostServices::default());
     let ensemble = Ensemble::start(&group, (&switches, &mut supplies, None), &counts).expect("it starts");
-    Bench { switches, group, counts, ensemble }
+    Bench { switches, group, counts, ensemble, station: OnceCell::new() }
 }
 
 /// A member that forwards: what comes in by one NIC leaves by the other one.
@@ -55,7 +57,8 @@ struct Forwarder {
 
 impl Bench {
     fn seats(&self, number: u16) -> Vec<Arc<dyn Attachment>> {
-        let seat = |nic| self.ensemble.seat((&format!("core_{number}"), number), nic).expect("two NICs");
+        let seat =
+            |nic| self.ensemble.seat((&format!("core_{number}"), number), nic, None).expect("two NICs");
         [0, 1].map(seat).into()
     }
 
@@ -90,8 +93,9 @@ impl Bench {
 
     /// A station on the first switch sends a frame of each of 64 flows.
     fn send_64_flows(&self) {
-        let station: SwitchPort =
-            self.switches[0].add_port("station", Arc::new(port::Null::new())).expect("a port");
+        let station = self.station.get_or_init(|| {
+            self.switches[0].add_port("station", Arc::new(port::Null::new())).expect("a port")
+        });
         for flow in 0..64_u8 {
             let mut octets = [0; 60];
             octets[..6].copy_from_slice(&self.group.pattern.nics[0].mac.0);
@@ -209,14 +213,82 @@ fn a_member_that_leaves_gives_its_queues_to_others_at_once() {
     let bench = bench();
     let (first, second) = (bench.member(0), bench.member(1));
     bench.becomes(&["serving, 4 of 8 queues", "serving, 4 of 8 queues"]);
-    assert!(bench.ensemble.core.leave(|name| name == "core_1"));
-    assert!(!bench.ensemble.core.leave(|name| name == "core_1"), "it leaves already");
+    assert!(bench.ensemble.core.leave(Aside::Planned, |name| name == "core_1"));
+    assert!(!bench.ensemble.core.leave(Aside::Planned, |name| name == "core_1"), "it leaves already");
     assert_eq!([bench.state(0), bench.state(1)], ["serving, 8 of 8 queues", "leaving, 0 of 8 queues"]);
-    bench.ensemble.core.stay(|name| name == "core_0");
+    bench.ensemble.core.stay(Aside::Planned, |name| name == "core_0");
     assert_eq!(bench.state(1), "leaving, 0 of 8 queues");
-    bench.ensemble.core.stay(|_| true);
+    bench.ensemble.core.stay(Aside::Planned, |_| true);
     bench.becomes(&["serving, 4 of 8 queues", "serving, 4 of 8 queues"]);
     drop((first, second));
+}
+
+#[test]
+fn who_has_two_reasons_to_be_without_frames_waits_until_both_are_over() {
+    let bench = bench();
+    let members = (bench.member(0), bench.member(1));
+    bench.becomes(&["serving, 4 of 8 queues", "serving, 4 of 8 queues"]);
+    let core = &bench.ensemble.core;
+    core.leave(Aside::Drained, |name| name == "core_1");
+    core.stay(Aside::Planned, |_| true);
+    assert_eq!(bench.state(1), "leaving, 0 of 8 queues", "another change of the plan is made meanwhile");
+    core.leave(Aside::Planned, |name| name == "core_1");
+    core.stay(Aside::Drained, |_| true);
+    assert_eq!(bench.state(1), "leaving, 0 of 8 queues");
+    core.stay(Aside::Planned, |_| true);
+    bench.becomes(&["serving, 4 of 8 queues", "serving, 4 of 8 queues"]);
+    drop(members);
+}
+
+#[test]
+fn a_member_gets_no_frames_until_it_knows_the_routes_of_its_control_plane() {
+    let bench = bench();
+    let first = bench.member(0);
+    // It is set aside before it runs.
+    let core = &bench.ensemble.core;
+    let seats = bench.seats(1);
+    core.leave(Aside::Learning, |name| name == "core_1");
+    let second = bench.member(1);
+    bench.becomes(&["serving, 8 of 8 queues", "leaving, 0 of 8 queues"]);
+    core.stay(Aside::Learning, |name| name == "core_1");
+    bench.becomes(&["serving, 4 of 8 queues", "serving, 4 of 8 queues"]);
+    drop((first, second, seats));
+}
+
+#[test]
+fn a_member_with_a_cable_of_its_own_out_gets_no_frames_and_is_not_blamed() {
+    let group = plan(FILE).groups.remove(0);
+    let with = |of_all: bool, own: bool| {
+        let mut plan = plan(FILE);
+        let down = |nic: &mut Nic, is_out: bool| nic.link = is_out.then_some(config::LinkState::Down);
+        plan.routers.iter_mut().for_each(|router| down(&mut router.nics[0], of_all));
+        down(&mut plan.routers[1].nics[0], of_all || own);
+        let mut group = group.clone();
+        down(&mut group.pattern.nics[0], of_all);
+        ["core_0", "core_1", "core_2"].map(|name| has_serving(&plan, &group, name))
+    };
+    assert_eq!(with(false, false), [true, true, false]);
+    assert_eq!(with(false, true), [true, false, false]);
+    assert_eq!(with(true, true), [true, true, false], "nobody can serve by it, and all can by the others");
+}
+
+#[test]
+fn a_parked_member_has_no_queues_and_stands_in_for_one_that_is_away() {
+    let bench = bench();
+    let members = (bench.member(0), bench.member(1));
+    bench.becomes(&["serving, 4 of 8 queues", "serving, 4 of 8 queues"]);
+    let core = &bench.ensemble.core;
+    let with_parked = |parked: u32| Group { parked, ..bench.group.clone() };
+    core.follow(&with_parked(1));
+    bench.becomes(&["serving, 8 of 8 queues", "parked, 0 of 8 queues"]);
+    core.leave(Aside::Planned, |name| name == "core_0");
+    bench.becomes(&["leaving, 0 of 8 queues", "serving, 8 of 8 queues"]);
+    core.stay(Aside::Planned, |_| true);
+    bench.becomes(&["serving, 8 of 8 queues", "parked, 0 of 8 queues"]);
+    core.follow(&with_parked(0));
+    bench.becomes(&["serving, 4 of 8 queues", "serving, 4 of 8 queues"]);
+    assert!(core.counters.parked.get() >= 2 && core.counters.woken.get() >= 2);
+    drop(members);
 }
 
 #[test]
@@ -303,6 +375,59 @@ fn frames_are_spread_in_another_way_while_members_serve() {
     drop(members);
 }
 
+#[test]
+fn the_links_of_a_balancer_that_is_cut_go_to_the_other_one() {
+    let stages = "kind = 'multistage'\nbackends = 2\nbalancers = 2\n";
+    let bench = bench_of(&FILE.replace("kind = 'parallel'\nmembers = 2\n", stages));
+    let members = (bench.member(0), bench.member(1));
+    bench.becomes(&["serving, 128 of 256 buckets", "serving, 128 of 256 buckets"]);
+    let by = |number: usize| bench.counted(&format!("core/lb{number}.frames"));
+    let arrive = |number: usize| {
+        let (before, end) = (by(number), Instant::now() + PATIENCE);
+        // What comes to a balancer that sleeps wakes it, and it gives the link away then.
+        while by(number) < before + 64 {
+            assert!(Instant::now() < end, "{} and {}", by(0), by(1));
+            bench.send_64_flows();
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    };
+    arrive(0);
+    assert_eq!(by(1), 0, "it has the other switch");
+    let core = &bench.ensemble.core;
+    core.balancers.cut(0);
+    arrive(1);
+    assert!(core.counters.links_moved.get() > 0);
+    drop(members);
+}
+
+#[test]
+fn links_follow_the_number_of_balancers() {
+    let stages = "kind = 'multistage'\nbackends = 2\nbalancers = 2\n";
+    let of = |stages: &str| bench_of(&FILE.replace("kind = 'parallel'\nmembers = 2\n", stages));
+    let (bench, one) = (of(stages), of(&stages.replace("cers = 2", "cers = 1")));
+    let members = (bench.member(0), bench.member(1));
+    bench.becomes(&["serving, 128 of 256 buckets", "serving, 128 of 256 buckets"]);
+    let core = &bench.ensemble.core;
+    let moved = || core.counters.links_moved.get();
+    let moves_to = |number: u64| {
+        let end = Instant::now() + PATIENCE;
+        while moved() < number {
+            assert!(Instant::now() < end, "{}", moved());
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    };
+    assert_eq!(moved(), 0);
+    core.follow(&one.group);
+    moves_to(1);
+    core.follow(&bench.group);
+    moves_to(2);
+    assert!(bench.ensemble.is_of(&one.group), "it is the same group");
+    assert!(may_become((&bench.group, &one.group), &plan(FILE)).is_ok());
+    let told = may_become((&one.group, &bench.group), &plan(FILE)).expect_err("more than it began with");
+    assert!(told.to_string().contains("it has 1 balancers while the run lasts, too few for 2"), "{told}");
+    drop(members);
+}
+
 fn plan(text: &str) -> Plan {
     config::parse(text, "f.toml").expect("a good file")
 }
@@ -322,6 +447,8 @@ fn members_of_a_changed_group_are_plugged_into_a_new_one() {
     let four = first.with_members("core", 4).expect("so many may be");
     let held = (seat(&first), seat(&four));
     assert_eq!(ensembles.running().len(), 1, "members come and go");
+    assert_eq!(ensembles.owners("core", 0), [None; 8], "nobody serves yet");
+    assert!(ensembles.owners("core", 9).is_empty() && ensembles.owners("edge", 0).is_empty());
     let new = seat(&other);
     assert_eq!(ensembles.running().len(), 2);
     drop(held);
@@ -350,7 +477,7 @@ fn a_change_that_members_cannot_make_one_by_one_is_refused() {
     let processes = other.replace("members = 2", "members = 2\nengine = 'process'");
     assert!(told(&processes).starts_with("group core: its NICs stay as long as it runs"));
     let stages = FILE.replace("kind = 'parallel'\nmembers", "kind = 'multistage'\nbackends");
-    assert!(told(&stages).starts_with("group core: its kind and its balancers stay"));
+    assert!(told(&stages).starts_with("group core: its kind stays"));
     let in_turn = FILE.replace("members = 2", "members = 2\nspread = 'round-robin'");
     assert!(told(&in_turn).starts_with("group core: its spread stays"));
     drop(seat);

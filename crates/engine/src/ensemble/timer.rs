@@ -1,4 +1,4 @@
-//! The thread that keeps the rounds of a group. It waits for nothing but the next round.
+//! The thread that keeps the rounds of a group, and asks the network for its members. It waits for nothing but the next round.
 
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
@@ -26,7 +26,7 @@ impl Timer {
         let (stop, stopped) = mpsc::channel();
         let core = core.clone();
         let name = format!("{}/group", core.name);
-        let thread = Thread::spawn(&name, &[], Class::Clock, confinement, move || {
+        let thread = Thread::spawn(&name, &[], Class::Vhost, confinement, move || {
             let mut wait = Duration::ZERO;
             while stopped.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
                 let due = core.round(core.now());
@@ -34,6 +34,11 @@ impl Timer {
             }
         })?;
         Ok(Self { thread, stop: Some(stop) })
+    }
+
+    /// Its thread.
+    pub(super) const fn thread(&self) -> &Thread {
+        &self.thread
     }
 
     /// What its thread has spent.

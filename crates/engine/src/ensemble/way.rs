@@ -1,4 +1,5 @@
-//! How frames come from a link to the members of a group: by queues that members own, or by a balancer before them.
+//! How frames come from a link to the members of a group: by queues that members own, by a balancer before them, or by balancers that
+//! are virtual machines.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -12,6 +13,8 @@ use port::steer::BUCKETS;
 use port::{Sink, Source, ingress};
 use switch::Balancer;
 
+use super::front::Front;
+
 /// Turns of a round where frames are dealt out one by one, at most.
 const TURNS: usize = 256;
 
@@ -21,6 +24,8 @@ pub(super) enum Way {
     Owned(Arc<Shared>),
     /// A balancer reads the link, and spreads what comes over queues of members.
     Balanced(Arc<Stage>),
+    /// Virtual machines do so, behind which members are plugged into an interconnection.
+    Machines(Arc<Front>),
 }
 
 /// A balancer at a link.
@@ -46,6 +51,9 @@ impl Way {
     pub(super) fn new(group: &Group, link: Arc<dyn Attachment>, wanted: NicRequirements) -> Self {
         match group.kind {
             GroupKind::Parallel => Self::Owned(Shared::new(link, wanted)),
+            GroupKind::Multistage(_) if group.has_machines() => {
+                Self::Machines(Arc::new(Front::new(link, wanted, group.spread)))
+            }
             GroupKind::Multistage(_) => Self::Balanced(Arc::new(Stage {
                 link,
                 spread: Mutex::new(group.spread),
@@ -61,6 +69,7 @@ impl Way {
         match self {
             Self::Owned(shared) => shared.held(wanted),
             Self::Balanced(stage) => wanted.is_served_by(&stage.wanted).then(|| stage.link.clone()),
+            Self::Machines(front) => wanted.is_served_by(&front.wanted).then(|| front.link.clone()),
         }
     }
 
@@ -70,6 +79,7 @@ impl Way {
         match self {
             Self::Owned(_) => false,
             Self::Balanced(stage) => std::mem::replace(&mut *stage.spread(), spread) != spread,
+            Self::Machines(front) => front.spread_by(spread),
         }
     }
 
@@ -77,7 +87,7 @@ impl Way {
     pub(super) fn places(&self) -> usize {
         match self {
             Self::Owned(shared) => shared.queues(),
-            Self::Balanced(_) => BUCKETS,
+            Self::Balanced(_) | Self::Machines(_) => BUCKETS,
         }
     }
 
@@ -85,15 +95,16 @@ impl Way {
     pub(super) const fn unit(&self) -> &'static str {
         match self {
             Self::Owned(_) => "queues",
-            Self::Balanced(_) => "buckets",
+            Self::Balanced(_) | Self::Machines(_) => "buckets",
         }
     }
 
-    /// Frames of each place.
+    /// Frames of each place, where that is known.
     pub(super) fn loads(&self) -> Vec<u64> {
         match self {
             Self::Owned(shared) => shared.loads(),
             Self::Balanced(stage) => stage.balancer.loads().to_vec(),
+            Self::Machines(_) => Vec::new(),
         }
     }
 
@@ -105,6 +116,7 @@ impl Way {
                 moves.iter().for_each(|moved| shared.assign(moved.place, moved.to.map(|to| to.0)));
             }
             Self::Balanced(stage) => stage.deal(after.owners(), shares),
+            Self::Machines(front) => front.deal(after.owners(), shares),
         }
         moves.len() as u64
     }
@@ -114,6 +126,7 @@ impl Way {
         match self {
             Self::Owned(shared) => shared.label(),
             Self::Balanced(stage) => stage.wanted.label(),
+            Self::Machines(front) => front.wanted.label(),
         }
     }
 
@@ -127,6 +140,11 @@ impl Way {
                 }
                 visit("balancer", &stage.balancer.counters());
             }
+            Self::Machines(front) => {
+                if let Some(open) = front.open() {
+                    open.outside.each_group(visit);
+                }
+            }
         }
     }
 
@@ -135,6 +153,7 @@ impl Way {
         match self {
             Self::Owned(shared) => shared.news(),
             Self::Balanced(stage) => stage.link.news(),
+            Self::Machines(front) => front.link.news(),
         }
     }
 
@@ -143,6 +162,7 @@ impl Way {
         match self {
             Self::Owned(shared) => shared.link(),
             Self::Balanced(stage) => stage.link.link(),
+            Self::Machines(front) => front.link.link(),
         }
     }
 
@@ -151,6 +171,7 @@ impl Way {
         let (shared, link) = match self {
             Self::Owned(shared) => (Some(shared.clone()), None),
             Self::Balanced(stage) => (None, Some(stage.link.clone())),
+            Self::Machines(front) => (None, Some(front.link.clone())),
         };
         move |by| match (shared, link) {
             (Some(shared), _) => shared.replace(by),
@@ -212,7 +233,7 @@ impl Stage {
             balancer.remove(number);
         });
         let sources: Vec<Box<dyn Source>> = vec![Box::new(waiting)];
-        Ok(Ports { sources, is_spread: false, have_entered: true, sinks: open.sinks, outside })
+        Ok(Ports { sources, have_entered: true, sinks: open.sinks, outside, ..Ports::default() })
     }
 }
 

@@ -111,7 +111,7 @@ pub(super) fn boot_info(plan: &Router, duty: GuestTask) -> BootInfo {
         ring_size: plan.nics.iter().map(|nic| nic.ring).max().unwrap_or(1024),
         misdeed: match plan.role {
             config::Role::Hostile(misdeed) => misdeed as u32,
-            config::Role::Router | config::Role::Echo => 0,
+            config::Role::Router | config::Role::Echo | config::Role::Balancer => 0,
         },
         traffic: duty.traffic,
         nics,
@@ -123,7 +123,8 @@ pub(super) fn boot_info(plan: &Router, duty: GuestTask) -> BootInfo {
 /// Returns the interfaces for VLANs.
 fn vlans(plan: &Router) -> [VlanInfo; MAX_VLANS] {
     let mut vlans = [VlanInfo::default(); MAX_VLANS];
-    for (place, own) in vlans.iter_mut().zip(&plan.forwarding.interfaces) {
+    let numbered = (plan.nics.len()..).zip(&plan.forwarding.interfaces);
+    for (place, (number, own)) in vlans.iter_mut().zip(numbered) {
         *place = VlanInfo {
             nic: own.nic as u32,
             outer: own.tags.outer.unwrap_or(0).into(),
@@ -133,7 +134,7 @@ fn vlans(plan: &Router) -> [VlanInfo; MAX_VLANS] {
                 address_count: own.addresses.len().min(MAX_ADDRESSES) as u32,
                 addresses: addresses(&own.addresses),
                 reverse_path: reverse_path(own.reverse_path),
-                table: plan.table_of(own.nic) as u32,
+                table: plan.table_of(number) as u32,
                 ..six::nic_info(&own.six)
             },
         };
@@ -178,3 +179,6 @@ fn nic_info(slot: usize, nic: &config::Nic) -> NicInfo {
         ..six::nic_info(&nic.six)
     }
 }
+
+#[cfg(test)]
+mod tests;

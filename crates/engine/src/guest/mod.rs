@@ -16,9 +16,10 @@ use config::{Deliver, Engine, Router, VhostThreads};
 use nic_port::NicQueues;
 use sandbox::{Class, Confinement};
 use threads::Thread;
-use vmm::{Machine, MachineConfig, Process, RouteTable, Spawn, Stopped};
+use vmm::{GroupMemory, Machine, MachineConfig, MemberDesk, Process, RouteTable, Spawn, Stopped};
 
 use crate::routes;
+use crate::tables::MemberTables;
 use crate::watch::Rules;
 use crate::wiring::{MainLock, Outlet};
 use execution_backend::GuestMachine;
@@ -52,14 +53,19 @@ impl Guest {
     }
 
     /// Creates the machine of a router whose NICs are plugged into these outlets; the rings of some may be
-    /// handed to a vhost-user peer.
+    /// handed to a vhost-user peer. A member of a group may have tables in common with the others.
     pub(crate) fn with_outlets(
         plan: &Router,
         duty: GuestTask,
         outlets: &[Arc<Outlet>],
+        tables: Option<MemberTables>,
         backend: &ExecutionBackend,
     ) -> Result<Self> {
-        Self::build(plan, duty, outlets, Arc::new(routes::table(plan)?), backend)
+        let (table, group) = match tables {
+            Some(MemberTables { routes, group }) => (routes, Some(group)),
+            None => (Arc::new(routes::table(plan)?), None),
+        };
+        Self::build(plan, duty, outlets, (table, group), backend)
     }
 
     /// Creates the machine with an existing route table; several routers may share one.
@@ -69,14 +75,14 @@ impl Guest {
         table: Arc<RouteTable>,
         backend: &ExecutionBackend,
     ) -> Result<Self> {
-        Self::build(plan, duty, &[], table, backend)
+        Self::build(plan, duty, &[], (table, None), backend)
     }
 
     fn build(
         plan: &Router,
         duty: GuestTask,
         outlets: &[Arc<Outlet>],
-        table: Arc<RouteTable>,
+        (table, group): (Arc<RouteTable>, Option<GroupMemory>),
         backend: &ExecutionBackend,
     ) -> Result<Self> {
         let ram = usize::try_from(plan.memory).context("more memory than this machine can address")?;
@@ -84,6 +90,7 @@ impl Guest {
             name: execution_backend::name(plan),
             ram,
             fib: Some(table.memory().clone()),
+            group,
             info: boot_info::boot_info(plan, duty),
         };
         let guest_machine = backend.build(plan, firmware).with_context(|| format!("router {}", plan.name))?;
@@ -359,6 +366,8 @@ impl Guest {
             // The devices hold references that keep the machine alive, and the machine holds the bus: break
             // the cycle.
             self.machine().bus().clear();
+            let desk = self.machine().group().and_then(|group| MemberDesk::new(group.desk.clone()).ok());
+            desk.into_iter().for_each(|desk| desk.leave());
         }
     }
 }

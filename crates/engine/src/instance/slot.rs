@@ -26,6 +26,7 @@ use crate::look_after::BackOff;
 use crate::next_hops::NextHops;
 use crate::shortages::Shortages;
 use crate::supplies::HostServices;
+use crate::tables::Tables;
 use crate::take_down::TakeDown;
 use crate::task::Task;
 use crate::tracing::TapBoard;
@@ -50,6 +51,8 @@ pub(crate) struct RunContext {
     pub(crate) counts: CounterRegistry,
     /// What routers have learned from their control planes.
     pub(crate) learning: Learning,
+    /// The tables that members of groups have in common.
+    pub(crate) tables: Tables,
     /// Groups whose members share what they are plugged into.
     pub(crate) ensembles: Ensembles,
     pub(crate) rules: Rules,
@@ -82,8 +85,9 @@ impl Plugged {
         &self,
         backends: &mut BackendPool,
         learning: &Learning,
+        tables: &Tables,
     ) -> Result<impl FnOnce() -> Result<Guest> + Send + use<>> {
-        builder(&self.plan, &self.outlets, (backends, learning))
+        builder(&self.plan, &self.outlets, backends, (learning, tables))
     }
 }
 
@@ -112,18 +116,21 @@ pub(crate) fn outlet_finder<'f>(
 fn builder(
     plan: &Router,
     outlets: &[Arc<Outlet>],
-    (backends, learning): (&mut BackendPool, &Learning),
+    backends: &mut BackendPool,
+    (learning, tables): (&Learning, &Tables),
 ) -> Result<impl FnOnce() -> Result<Guest> + Send + use<>> {
     let role = match plan.role {
         config::Role::Router => Role::Router,
         config::Role::Echo => Role::Echo,
         config::Role::Hostile(_) => Role::Hostile,
+        config::Role::Balancer => Role::Balancer,
     };
     let (plan, outlets, backend) = (plan.clone(), outlets.to_vec(), backends.of(plan)?);
-    let learned = plan.control.as_ref().map(|_| learning.of(&plan.name));
+    let learned = plan.control.as_ref().map(|_| learning.of(plan.speaker()));
+    let tables = tables.of(&plan);
     Ok(move || {
         let task = GuestTask { role, ..GuestTask::default() };
-        let guest = Guest::with_outlets(&plan, task, &outlets, &backend)?;
+        let guest = Guest::with_outlets(&plan, task, &outlets, tables, &backend)?;
         let links = plan.nics.len() + plan.forwarding.interfaces.len();
         learned.iter().for_each(|learned| learned.adopt(guest.table(), links));
         Ok(guest)

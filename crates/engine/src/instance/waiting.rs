@@ -116,7 +116,8 @@ impl Instance {
     /// One line: what is refused, or that it takes too long.
     pub(crate) fn build(&mut self, plugged: &Plugged) -> Result<Guest> {
         let name = &plugged.plan.name;
-        let build = plugged.builder(&mut self.context.backends, &self.context.learning)?;
+        let context = &mut self.context;
+        let build = plugged.builder(&mut context.backends, &context.learning, &context.tables)?;
         let what = format!("router {name}: the building of its machine");
         self.run_in_background((format!("{name}/build"), &what), build)?
     }

@@ -95,7 +95,7 @@ impl TapBoard {
     /// Returns the tap points at which frames enter a router, or the members of a group, by a NIC, and leave it, as
     /// far as they exist now.
     pub(crate) fn ends_of(&self, router: &str, nic: &str) -> Vec<Arc<TapPoint>> {
-        let is_its = |place: &Place| config::is_meant(&place.router, router) && place.nic == nic;
+        let is_its = |place: &Place| config::is_forwarding_for(&place.router, router) && place.nic == nic;
         let is_end = |place: &Place| is_its(place) && !matches!(place.spot, Spot::Queue);
         self.points().into_iter().filter(|(place, _)| is_end(place)).map(|(_, point)| point).collect()
     }

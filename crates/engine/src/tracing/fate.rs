@@ -60,8 +60,8 @@ pub(super) fn tell(mut followed: TracedPacket, now: &Drops, find: Finder<'_>) ->
 
 fn hop(number: usize, sight: &Sight) -> Hop {
     let seen = match (sight.head.identity(), number) {
-        (Identity::Ip(ip), 1..) => format!("ttl {} to {}", ip.ttl, sight.head.destination()),
-        _ => format!("to {}", sight.head.destination()),
+        (Identity::Ip(ip), 1..) => format!("ttl {} to {}", ip.ttl, sight.head.station()),
+        _ => format!("to {}", sight.head.station()),
     };
     let seen = if sight.lost { format!("{seen}, not taken") } else { seen };
     Hop { place: sight.place.name(), after_ns: sight.after.as_nanos() as u64, seen }
@@ -71,7 +71,7 @@ fn hop(number: usize, sight: &Sight) -> Hop {
 fn via(followed: &TracedPacket, left: &Sight, find: Finder<'_>) -> Option<String> {
     let is_arrival = |sight: &&Sight| sight.place.router == left.place.router && sight.place.spot == Spot::Rx;
     let arrived = followed.sights.iter().find(is_arrival)?;
-    find(&arrived.head, &left.place).map(|gateway| gateway.to_string())
+    find(&arrived.head, left).map(|gateway| gateway.to_string())
 }
 
 fn fate(followed: &TracedPacket, now: &Drops, find: Finder<'_>) -> Fate {

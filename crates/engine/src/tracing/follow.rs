@@ -17,7 +17,9 @@ use port::{Clock, Frame, Observer};
 
 use super::board::{Place, Spot};
 use super::drop_counters::Drops;
-use super::sighting::{Head, Identity, SHORT, SHORT6, answered, fingerprint, fingerprint6, is_ipv6};
+use super::sighting::{
+    Head, Identity, SHORT, SHORT6, answered, fingerprint, fingerprint6, is_ipv6, octets_of_tags,
+};
 
 /// Maximum number of packets followed at the same time.
 pub(super) const SLOTS: usize = 8;
@@ -196,7 +198,7 @@ impl TraceState {
                 return;
             }
             // Probes of groups are nobody's packets.
-            if frame.octets().read::<6>(6) == Some(group::probe::BACK.0) {
+            if frame.octets().read::<6>(6).and_then(group::probe::nic_of).is_some() {
                 continue;
             }
             self.arrivals.fetch_sub(1, Relaxed);
@@ -238,21 +240,28 @@ impl TraceState {
             return;
         }
         for (index, frame) in frames.iter().enumerate() {
-            let Some(head) = frame.octets().read::<SHORT>(0) else { continue };
-            let sought = if is_ipv6(&head) {
-                self.seeks6(place, frame)
-            } else {
-                self.is_marked(fingerprint(&head)) || self.may_answer(place, &head)
-            };
-            if sought {
+            if self.seeks(place, frame) {
                 burst.extend(self.recognise(place, frame).map(|number| (number, index)));
             }
         }
     }
 
-    /// Returns true if an IPv6 frame may be a followed packet, or a router's answer to one.
-    fn seeks6(&self, place: &Place, frame: &Frame<'_>) -> bool {
-        let Some(head) = frame.octets().read::<SHORT6>(0) else { return false };
+    /// Returns true if a frame may be a followed packet, or a router's answer to one.
+    fn seeks(&self, place: &Place, frame: &Frame<'_>) -> bool {
+        let read = |at: usize| frame.octets().read::<SHORT>(at);
+        let Some(start) = read(0) else { return false };
+        let tags = octets_of_tags(&start);
+        let head = if tags == 0 { Some(start) } else { read(tags) };
+        let Some(head) = head else { return false };
+        if is_ipv6(&head) {
+            return self.seeks6(place, frame, tags);
+        }
+        self.is_marked(fingerprint(&head)) || self.may_answer(place, &head)
+    }
+
+    /// Returns true if an IPv6 frame with this many octets of tags may belong to the followed packet.
+    fn seeks6(&self, place: &Place, frame: &Frame<'_>, tags: usize) -> bool {
+        let Some(head) = frame.octets().read::<SHORT6>(tags) else { return false };
         let leaves = matches!(place.spot, Spot::Tx { .. });
         self.is_marked(fingerprint6(&head)) || leaves && self.is_sender(answered(&head))
     }

@@ -3,30 +3,42 @@
 use std::net::IpAddr;
 
 use config::Router;
+use config::forwarding::Tags;
 use frame::{Mac, flow};
 use vmm::RouteTable;
 
-use super::board::Place;
+use super::follow::Sight;
 use super::sighting::Head;
 use crate::Instance;
-use crate::next_hops::{gateway, nic_of};
+use crate::next_hops::gateway;
 
-/// Finds the gateway of a packet that arrived at a router with this head, and left it here.
-pub(super) type Finder<'f> = &'f dyn Fn(&Head, &Place) -> Option<IpAddr>;
+/// Finds the gateway of a packet that arrived at a router with this head, and was seen when it left.
+pub(super) type Finder<'f> = &'f dyn Fn(&Head, &Sight) -> Option<IpAddr>;
 
 /// Looks it up in the table of a running router. One in a process of its own has its table there: then it is not known here.
-pub(super) fn look_up(instance: &Instance, arrived: &Head, left: &Place) -> Option<IpAddr> {
-    let guest = &instance.router(&left.router)?.router;
-    find(guest.plan(), guest.table(), arrived, &left.nic)
+pub(super) fn look_up(instance: &Instance, arrived: &Head, left: &Sight) -> Option<IpAddr> {
+    let guest = &instance.router(&left.place.router)?.router;
+    let link = link(guest.plan(), &left.place.nic, left.head.vlans())?;
+    find(guest.plan(), guest.table(), arrived, link)
 }
 
-/// Returns the gateway behind this NIC that the routes of a router have for a packet.
-fn find(plan: &Router, table: &RouteTable, arrived: &Head, nic: &str) -> Option<IpAddr> {
+/// Returns the number of the NIC or interface by which a packet leaves that is in these VLANs of a NIC.
+fn link(plan: &Router, nic: &str, mut vlans: impl Iterator<Item = u16>) -> Option<usize> {
     let nic = plan.nics.iter().position(|own| own.name == nic)?;
-    let number = plan.table_of(nic);
-    let choices = table.choices(number, arrived.ip_destination()?, arrived.flow(seed(plan)));
+    let tags = match (vlans.next(), vlans.next()) {
+        (None, _) => return Some(nic),
+        (Some(id), None) => Tags { outer: None, id },
+        (outer, Some(id)) => Tags { outer, id },
+    };
+    let at = plan.forwarding.interfaces.iter().position(|own| own.nic == nic && own.tags == tags)?;
+    Some(plan.nics.len() + at)
+}
+
+/// Returns the gateway behind a NIC or interface that the routes of a router have for a packet.
+fn find(plan: &Router, table: &RouteTable, arrived: &Head, link: usize) -> Option<IpAddr> {
+    let choices = table.choices(plan.table_of(link), arrived.ip_destination()?, arrived.flow(seed(plan)));
     let mut gateways = choices.into_iter().filter_map(gateway);
-    gateways.find(|(link, _)| nic_of(plan, *link) == nic).map(|(_, gateway)| gateway)
+    gateways.find(|(behind, _)| *behind == link).map(|(_, gateway)| gateway)
 }
 
 /// Returns the seed of a router's hash of flows, as its firmware computes it.

@@ -10,7 +10,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use api::Filter;
-use frame::{Mac, arp, ethernet, flow, icmp, ipv4, ipv6, tcp};
+use frame::{Mac, arp, ethernet, flow, icmp, ipv4, ipv6, tcp, vlan};
 use port::Frame;
 
 mod six;
@@ -20,6 +20,8 @@ pub(super) use six::{SHORT6, answered, fingerprint6, folded, is_ipv6};
 /// Octets kept of a frame: Ethernet, the longest IPv4 header, ICMP with the longest quoted header and 8
 /// octets of its payload.
 const KEPT: usize = 14 + 60 + 8 + 60 + 8;
+/// Octets of the tags of VLANs, which are kept beside them.
+const TAGS: usize = vlan::MOST * vlan::TAG;
 /// Octets of the payload that are compared.
 const COMPARED: usize = 20;
 /// Octets of an Ethernet header, an IPv4 header without options, and the 8 octets beyond it that ICMP errors
@@ -29,8 +31,10 @@ pub(super) const SHORT: usize = 14 + 20 + 8;
 /// Start of a frame, copied once: its owner may change the frame at any time.
 #[derive(Clone)]
 pub(super) struct Head {
+    /// Octets without tags: a router takes them off and puts others on.
     octets: [u8; KEPT],
     len: usize,
+    tags: vlan::Tags,
     /// Length of the whole frame, in octets.
     pub(super) frame_len: u32,
 }
@@ -81,25 +85,53 @@ pub(super) fn fingerprint(head: &[u8; SHORT]) -> u64 {
     mixed | 1
 }
 
+/// Returns how many octets of tags a frame has: behind them lies what would lie there without them.
+#[inline]
+pub(super) fn octets_of_tags(head: &[u8; SHORT]) -> usize {
+    if !vlan::is_tag(u16::from_be_bytes([head[12], head[13]])) {
+        return 0;
+    }
+    vlan::Tags::parse(head).map_or(0, |tags| tags.header() - ethernet::HEADER)
+}
+
 impl Head {
     /// Copies the start of a frame.
     pub(super) fn copy(frame: &Frame<'_>) -> Self {
-        let mut octets = [0; KEPT];
+        let mut octets = [0; KEPT + TAGS];
         let mut len = 0;
         for octet in &mut octets {
             let Some([read]) = frame.octets().read::<1>(len) else { break };
             *octet = read;
             len += 1;
         }
-        Self { octets, len, frame_len: frame.len() as u32 }
+        Self::of(&octets[..len], frame.len() as u32)
     }
 
     /// Wraps the first octets of a frame of this length, which were copied elsewhere.
     pub(super) fn of(start: &[u8], frame_len: u32) -> Self {
-        let mut octets = [0; KEPT];
-        let len = start.len().min(KEPT);
-        octets[..len].copy_from_slice(&start[..len]);
-        Self { octets, len, frame_len }
+        let tags = vlan::Tags::parse(start).unwrap_or_default();
+        let (stations, rest) = start.split_at(start.len().min(vlan::AT));
+        let rest = rest.get(tags.header() - ethernet::HEADER..).unwrap_or_default();
+        let (mut octets, mut len) = ([0; KEPT], 0);
+        for (octet, read) in octets.iter_mut().zip(stations.iter().chain(rest)) {
+            *octet = *read;
+            len += 1;
+        }
+        Self { octets, len, tags, frame_len }
+    }
+
+    /// Returns the numbers of its VLANs, the outer one first.
+    pub(super) fn vlans(&self) -> impl Iterator<Item = u16> + '_ {
+        self.tags.tags().iter().map(|tag| tag.id())
+    }
+
+    /// Returns the station to which the frame is sent, with its VLAN, for reports.
+    pub(super) fn station(&self) -> String {
+        let vlans: Vec<String> = self.vlans().map(|id| id.to_string()).collect();
+        match vlans.as_slice() {
+            [] => self.destination().to_string(),
+            vlans => format!("{} in VLAN {}", self.destination(), vlans.join(".")),
+        }
     }
 
     fn octets(&self) -> &[u8] {
@@ -268,7 +300,7 @@ impl fmt::Display for Head {
         let Ok((header, rest)) = ethernet::Header::parse(self.octets()) else {
             return f.write_str("no Ethernet header");
         };
-        write!(f, "{} > {} ", header.source, header.destination)?;
+        write!(f, "{} > {} ", header.source, self.station())?;
         match header.ethertype {
             ethernet::IPV4 => show_ip(f, rest),
             ethernet::ARP => show_arp(f, rest),

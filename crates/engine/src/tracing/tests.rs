@@ -5,11 +5,10 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
 use api::{Fate, Packet};
-use frame::{Mac, arp, ethernet, icmp, ipv4, udp};
+use frame::{Mac, arp, ethernet, icmp, ipv4, udp, vlan};
 use port::{Frame, Null, Sink, ingress};
 use switch::Switch;
 
-use super::sighting::Head;
 use super::*;
 use by_hand::begin;
 
@@ -158,6 +157,38 @@ fn a_packet_that_is_forwarded_is_seen_to_leave() {
     let Fate::Left { nic, next_hop, after_ns, .. } = &packet.fate else { panic!("{:?}", packet.fate) };
     assert_eq!((nic.as_str(), next_hop.as_str()), ("edge.lan", HOST.to_string().as_str()));
     assert_eq!(*after_ns, packet.hops[1].after_ns);
+}
+
+/// Puts tags into a frame, the outer one first.
+fn tagged(frame: &[u8], tags: &[vlan::Tag]) -> Vec<u8> {
+    let (stations, rest) = frame.split_at(vlan::AT);
+    let tags: Vec<u8> = tags.iter().flat_map(|tag| tag.octets()).collect();
+    [stations, &tags, rest].concat()
+}
+
+#[test]
+fn a_packet_is_followed_from_vlan_to_vlan() {
+    let (edge, far) = (edge(), Sent::number(7).forwarded(EDGE_LAN, HOST));
+    let mut trace = begin(&edge.board, order("edge.wan", 2));
+    let tags = [vlan::Tag::new(vlan::SERVICE, 200), vlan::Tag::new(vlan::CUSTOMER, 100)];
+    deliver(&edge.wan_rx, vec![tagged(&Sent::number(7).octets(), &tags), Sent::number(8).octets()]);
+    let other = Sent { port: 9, ..far };
+    let left = [tagged(&other.octets(), &tags), tagged(&far.octets(), &tags[1..])];
+    deliver(&edge.lan_tx, left.into());
+    let other = Sent::number(8).forwarded(EDGE_LAN, HOST).octets();
+    deliver(&edge.lan_tx, vec![tagged(&other, &tags)]);
+    let packets = trace.round(Arc::default).packets;
+    let seen: Vec<[&str; 2]> =
+        packets.iter().map(|packet| [packet.headers.as_str(), &packet.hops[1].seen]).collect();
+    let in_vlan = |ids: &str| format!("ttl 63 to {HOST} in VLAN {ids}");
+    let headers = |vlan: &str, id: u16| {
+        format!("{HOST} > {EDGE_WAN}{vlan} IPv4 192.0.2.2 > 198.51.100.2 ttl 64 id {id}, UDP 5000 > 53")
+    };
+    assert_eq!(
+        seen,
+        [[headers(" in VLAN 200.100", 7), in_vlan("100")], [headers("", 8), in_vlan("200.100")]]
+    );
+    assert_eq!(packets[0].len, 68, "tags belong to the frame");
 }
 
 #[test]

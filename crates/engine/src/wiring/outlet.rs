@@ -19,7 +19,10 @@ use crate::supplies::HostServices;
 pub(crate) struct Outlet {
     /// The requirements of the NIC.
     wanted: NicRequirements,
+    /// The attachment as the router has it.
     at: Arc<dyn Attachment>,
+    /// The attachment itself, which mostly is the same.
+    link: Arc<dyn Attachment>,
     /// True if it was supplied for this NIC, overriding the file.
     is_plug: bool,
     /// The vhost-net side, if the kernel serves the NIC.
@@ -36,6 +39,9 @@ impl Deref for Outlet {
     }
 }
 
+/// What a NIC has for itself: its link, whether that was supplied for it, and the vhost-net side.
+type OwnLink = (Arc<dyn Attachment>, bool, Option<Arc<KernelNic>>);
+
 impl Outlet {
     /// Finds or makes what a NIC of a router is plugged into: its part of what a group shares, a plug that was supplied for it, what is
     /// held for one with the same attachment, what was supplied, and else something within.
@@ -46,17 +52,31 @@ impl Outlet {
         (held, ensembles): (&[Arc<Self>], &Ensembles),
     ) -> Result<Arc<Self>> {
         let wanted = router.wanted(nic);
-        let label = wanted.label();
         let shadow = Shadow::find((router, nic), supplies, held)?;
         if let Some(at) = ensembles.seat((router, nic), switches, supplies)? {
-            return Ok(Arc::new(Self { wanted, at, is_plug: false, kernel: None, shadow }));
+            let link = at.clone();
+            return Ok(Arc::new(Self { wanted, at, link, is_plug: false, kernel: None, shadow }));
         }
+        let (link, is_plug, kernel) = Self::alone((router, nic), &wanted, (switches, &mut *supplies), held)?;
+        let inside = ensembles.inside((router, nic), &link, (switches, supplies))?;
+        let at = inside.unwrap_or_else(|| link.clone());
+        Ok(Arc::new(Self { wanted, at, link, is_plug, kernel, shadow }))
+    }
+
+    /// Finds or makes what a NIC has for itself.
+    fn alone(
+        (router, nic): (&Router, &Nic),
+        wanted: &NicRequirements,
+        (switches, supplies): (&[Arc<Switch>], &mut HostServices),
+        held: &[Arc<Self>],
+    ) -> Result<OwnLink> {
+        let label = wanted.label();
         if let Some(at) = supplies.plugs.remove(&label) {
-            return Ok(Arc::new(Self { wanted, at, is_plug: true, kernel: None, shadow }));
+            return Ok((at, true, None));
         }
-        if let Some(held) = held.iter().find(|held| held.serves(&wanted)) {
+        if let Some(held) = held.iter().find(|held| held.serves(wanted)) {
             wanted.check_queues(&held.wanted)?;
-            return Ok(Arc::new(Self { wanted, shadow, ..Self::clone(held) }));
+            return Ok((held.link.clone(), held.is_plug, held.kernel.clone()));
         }
         let (at, kernel): (Arc<dyn Attachment>, _) = match supplies.opened.remove(&label) {
             Some(link) if wanted.by_kernel => {
@@ -65,7 +85,7 @@ impl Outlet {
             }
             handed => (wanted.serve(handed, switches, supplies.confinement)?, None),
         };
-        Ok(Arc::new(Self { wanted, at, is_plug: false, kernel, shadow }))
+        Ok((at, false, kernel))
     }
 
     /// Returns true if it can continue to serve a NIC with these requirements. A plug belongs to its NIC,

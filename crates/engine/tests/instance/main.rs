@@ -3,6 +3,7 @@
 mod bring_up;
 mod captures;
 mod changes;
+mod common_tables;
 mod confined;
 mod failures;
 mod kernel_ports;

@@ -249,6 +249,20 @@ fn the_kernels_own_routes_precede_zebras() {
 }
 
 #[test]
+fn where_the_kernel_forwards_its_routes_are_all_there_whoever_wrote_them() {
+    let mut rib = Rib::default();
+    rib.add_any(&kernel_route(ten(1), 20, 188, &[hop(A, 1)]));
+    rib.add_any(&kernel_route(ten(1), 0, 2, &[hop(B, 2)]));
+    rib.add_any(&kernel_route(ten(2), 20, 186, &[hop(A, 1)]));
+    rib.changes(&mut |_| {});
+    let found = |ip: [u8; 4]| rib.find(MAIN, ip.into()).map(|found| (found.protocol, found.is_stale));
+    assert_eq!(found([10, 1, 9, 9]), Some((2, false)), "the one with the smaller metric");
+    assert_eq!(found([10, 2, 9, 9]), Some((186, false)));
+    let listed: Vec<u8> = rib.iter().map(|found| found.protocol).collect();
+    assert_eq!(listed, [2, 186]);
+}
+
+#[test]
 fn fates_and_the_longest_match() {
     let (mut rib, mut told, mut stream) = world();
     stream.add(prefix([0; 4], 0), By::Hop(hop(A, 1))).add(ten(1), By::Blackhole);

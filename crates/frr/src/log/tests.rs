@@ -39,6 +39,15 @@ fn errors_have_numbers_and_the_rest_is_other() {
 }
 
 #[test]
+fn states_of_virtual_routers_are_told_with_their_tags() {
+    let line = "2026/11/26 05:36:05 VRRP: [G1XKT-9S6NP] [CORE] [VRID 5] [IPv4] Backup -> Master";
+    let message = "[G1XKT-9S6NP] [CORE] [VRID 5] [IPv4] Backup -> Master";
+    assert_eq!(read(line), Line::VirtualRouter { message });
+    let line = "2026/11/26 05:36:05 VRRP: [G1XKT-9S6NP] [CORE] [VRID 5] 'Startup' event";
+    assert_eq!(read(line), Line::Other { protocol: Some("VRRP"), message: "'Startup' event" });
+}
+
+#[test]
 fn refusals_of_vtysh_are_told_from_progress() {
     let refused = "line 5: % Unknown command[4]: routr bgp 65001";
     assert_eq!(refusal(refused), Some(refused));
@@ -58,7 +67,10 @@ proptest! {
     #[test]
     fn any_line_is_read_and_bounded(line in "\\PC{0,60}", times in 1usize..200) {
         let long = line.repeat(times);
-        let (Line::Adjacency { message, .. } | Line::Error { message, .. } | Line::Other { message, .. }) = read(&long);
+        let (Line::Adjacency { message, .. }
+        | Line::VirtualRouter { message }
+        | Line::Error { message, .. }
+        | Line::Other { message, .. }) = read(&long);
         prop_assert!(message.len() <= LONGEST);
     }
 }

@@ -40,13 +40,25 @@ fn what_was_not_forwarded_or_is_somebody_elses_is_no_probe() {
 
 #[test]
 fn each_nic_is_left_by_the_one_before() {
-    let through = |nics: &[u8]| ways(nics).collect::<Vec<_>>();
+    let through = |nics: &[u8]| ways(nics, |_| 0);
     assert_eq!(through(&[0, 1, 2]), [(0, 1), (1, 2), (2, 0)]);
     assert_eq!(through(&[0, 2]), [(0, 2), (2, 0)], "the cable of NIC 1 is out");
     assert_eq!((through(&[3]), through(&[])), (vec![(3, 3)], vec![]));
+    // NICs 0, 2 and 4 in one VRF, 1 and 3 in another, 5 alone.
+    let vrf = |nic: u8| if nic == 5 { 2 } else { usize::from(nic % 2) };
+    assert_eq!(ways(&[0, 1, 2, 3, 4, 5], vrf), [(0, 2), (1, 3), (2, 4), (3, 1), (4, 0), (5, 5)]);
+    assert_eq!(ways(&[1, 4, 5], vrf), [(1, 1), (4, 4), (5, 5)]);
     let all: Vec<u32> = (0..MOST_NICS).map(destination).collect();
     assert!(all.is_sorted_by(|a, b| a + 1 == *b));
     assert_eq!(all.last(), Some(&u32::from_be_bytes([192, 0, 0, 8])));
+}
+
+#[test]
+fn each_nic_has_a_neighbour_of_its_own() {
+    let all: Vec<Option<u8>> = (0..MOST_NICS).map(|nic| nic_of(back(nic).0)).collect();
+    assert_eq!(all, (0..MOST_NICS).map(Some).collect::<Vec<_>>());
+    assert_eq!((back(0), nic_of(NIC.0)), (BACK, None));
+    assert!((0..=u8::MAX).all(|nic| back(nic).is_station()));
 }
 
 proptest! {

@@ -124,6 +124,16 @@ fn one_after_the_other() {
 }
 
 #[test]
+fn a_restart_waits_for_a_member_that_is_suspect() {
+    let mut world = World::new(&[State::Serving, State::Suspect], at_once);
+    (0..20).for_each(|_| assert_eq!(world.look(true), Step::Wait));
+    world.note(Member(1), Event::Answers);
+    assert_eq!(world.finish(), Step::Done);
+    let each = |n| [Step::Drain(Member(n)), Step::Restart(Member(n))];
+    assert_eq!(world.steps, [&each(0)[..], &each(1), &[Step::Done]].concat(), "none is lent");
+}
+
+#[test]
 fn a_member_alone_is_relieved() {
     let mut world = World::new(&[State::Serving], at_once);
     assert_eq!(world.finish(), Step::Done);

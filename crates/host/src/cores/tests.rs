@@ -1,4 +1,4 @@
-use super::{allowed, online, parse_list, pin};
+use super::{allow, allowed, online, parse_list, pin};
 
 #[test]
 fn lists_of_cpus_are_read_as_the_kernel_writes_them() {
@@ -17,6 +17,15 @@ fn a_pinned_thread_is_allowed_one_cpu() {
     assert!(online().unwrap().contains(&cpu));
     let seen = std::thread::spawn(move || pin(cpu).and_then(|()| allowed())).join().unwrap().unwrap();
     assert_eq!(seen, [cpu]);
+}
+
+#[test]
+fn a_pinned_thread_is_let_onto_all_cpus_again() {
+    let all = allowed().unwrap();
+    let (first, wanted) = (all[0], all.clone());
+    let again = move || pin(first).and_then(|()| allow(&wanted)).and_then(|()| allowed());
+    assert_eq!(std::thread::spawn(again).join().unwrap().unwrap(), all);
+    assert!(allow(&[usize::MAX]).is_err() && allow(&[]).is_err());
 }
 
 #[test]

@@ -20,8 +20,8 @@ pub(super) fn findings(plan: &Plan, facts: &HostFacts) -> Vec<Finding> {
         findings.extend(router.isolate.then(|| apart(router, facts)));
         findings.extend(router.linux.as_ref().map(|linux| stock(router, linux, facts)));
         findings.extend(router.container.as_ref().map(|container| contained(router, container)));
-        findings.extend(router.control.as_ref().map(|control| control_plane::finding(router, control)));
     }
+    findings.extend(plan.controlled().map(|(router, control)| control_plane::finding(router, control)));
     findings
 }
 

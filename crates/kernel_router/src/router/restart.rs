@@ -7,9 +7,11 @@ use std::os::fd::AsFd;
 
 use netlink::Settings;
 use netns::Namespace;
+use rustix::io::Errno;
 
 use super::{Journal, Router, Surroundings, empty_config, mark};
 use crate::executor::OwnNamespace;
+use crate::leftover::is_errno;
 use crate::{Error, Origin};
 
 impl Router {
@@ -27,6 +29,7 @@ impl Router {
         let moving = |e: io::Error| Error::refused(&name, "moving its interfaces into a new namespace", e);
         self.own.send_home().map_err(moving)?;
         own.made = self.hand_over(&own).map_err(moving)?;
+        own.other_ends = std::mem::take(&mut self.own.other_ends);
         // From here on the old namespace has nothing of this router but its name, which is removed before the new namespace is reported.
         drop(self.published.take());
         own.kept = std::mem::take(&mut self.own.kept);
@@ -47,6 +50,13 @@ impl Router {
         for interface in &self.wanted.interfaces {
             let name = interface.name.as_str();
             let old = self.own.made.get(name);
+            if interface.is_vlan() {
+                // It is made again in the new namespace, which is not possible as long as there is one.
+                match self.own.index(name).and_then(|index| self.own.kernel.delete_link(index)) {
+                    Err(e) if !is_errno(&e, Errno::NODEV) => return Err(e),
+                    _ => continue,
+                }
+            }
             if old.is_none() && interface.origin != Origin::External {
                 continue;
             }

@@ -3,8 +3,8 @@
 use netlink::Prefix;
 
 use crate::{
-    Fault, Interface, Mode, Neighbour, Origin, PeerNamespace, Route, RouteType, RouterConfig, TypedRoute,
-    check, interface_sysctl,
+    Fault, Interface, Mode, Neighbour, Origin, PeerNamespace, Queue, QueueKind, Route, RouteType,
+    RouterConfig, TypedRoute, check, interface_sysctl,
 };
 
 fn veth(peer: &str) -> Origin {
@@ -138,6 +138,18 @@ fn a_macvlan_has_no_threads_and_a_moved_interface_needs_a_name_to_come_home_by()
         wanted.interfaces[0].threaded = true;
     });
     assert!(line.contains("a macvlan has no NAPI of its own"), "{line}");
+    for origin in [
+        Origin::Macvlan { parent: "eth0".to_owned(), mode: Mode::Bridge },
+        Origin::Moved { link: "eth1".to_owned() },
+        Origin::External,
+    ] {
+        let line = refused(|wanted| {
+            wanted.published = Some("edge".to_owned());
+            wanted.interfaces[0].origin = origin;
+            wanted.interfaces[0].queue = Some(Queue { kind: QueueKind::Pfifo, limit: 1 });
+        });
+        assert!(line.contains("`wan` cannot have a queue at its other end"), "{line}");
+    }
     let line = refused(|wanted| wanted.interfaces[0].origin = Origin::Moved { link: "eth1".to_owned() });
     assert!(line.contains("`eth1` of the host cannot be moved"), "{line}");
 }

@@ -9,8 +9,8 @@ use netlink::{Mac, Prefix};
 use crate::config::interface_of;
 use crate::six::{METRIC, NO_IPV6, disables};
 use crate::{
-    Neighbour, NewInterface, Object, ObservedInterface, ObservedState, Origin, Route, Setting, Step,
-    TypedRoute,
+    Neighbour, NewInterface, Object, ObservedInterface, ObservedState, Origin, Route, Setting, SpreadRoute,
+    Step, TypedRoute,
 };
 
 /// Properties of a new interface.
@@ -20,7 +20,8 @@ pub(super) const OWN_MTU: u32 = 1500;
 /// An interface that has just been created.
 pub(super) fn fresh(origin: Option<Origin>) -> ObservedInterface {
     let (addresses, mac) = (BTreeSet::new(), Some(OWN_MAC));
-    ObservedInterface { origin, mac, mtu: OWN_MTU, up: false, addresses, threaded: false }
+    let (up, carrier, threaded) = (false, false, false);
+    ObservedInterface { origin, mac, mtu: OWN_MTU, up, carrier, addresses, threaded, queue: None }
 }
 
 pub(super) fn take_all(seen: &mut ObservedState, steps: &[Step]) {
@@ -35,6 +36,8 @@ pub(super) fn take(seen: &mut ObservedState, step: &Step) {
         Step::Remove(Object::Address { interface, prefix }) => remove_address(seen, interface, *prefix),
         Step::Add(Object::Route(route)) => add_route(seen, route),
         Step::Remove(Object::Route(route)) => assert!(seen.routes.remove(route), "{step}"),
+        Step::Add(Object::SpreadRoute(route)) => add_spread(seen, route),
+        Step::Remove(Object::SpreadRoute(route)) => assert!(seen.spread.remove(route), "{step}"),
         Step::Add(Object::TypedRoute(route)) => add_typed(seen, *route),
         Step::Remove(Object::TypedRoute(route)) => assert!(seen.typed.remove(route), "{step}"),
         Step::Add(Object::Neighbour(Neighbour { interface, ip, mac })) => {
@@ -57,6 +60,9 @@ fn present<'a>(seen: &'a mut ObservedState, name: &str) -> &'a mut ObservedInter
 fn assert_bare(seen: &ObservedState, name: &str, is_lost: impl Fn(IpAddr) -> bool) {
     let route = seen.routes.iter().find(|route| route.interface == name && is_lost(route.to.ip));
     assert_eq!(route, None, "a route would go with {name}");
+    let mut ways = seen.spread.iter().flat_map(|route| &route.ways);
+    let way = ways.find(|way| way.interface == name && is_lost(way.via));
+    assert_eq!(way, None, "a next hop would go with {name}");
     let neighbour = seen.neighbours.keys().find(|(interface, ip)| interface == name && is_lost(*ip));
     assert_eq!(neighbour, None, "a neighbour would go with {name}");
 }
@@ -73,6 +79,7 @@ fn unmake(seen: &mut ObservedState, made: &NewInterface) {
     let name = &made.interface;
     let Some(old) = seen.interfaces.remove(name) else { panic!("there is no {name}") };
     assert!(!old.up && !old.threaded && old.addresses.is_empty(), "{name} is in use");
+    assert_eq!(old.queue, None, "a queue would go with {name}");
     assert_eq!(old.origin.as_ref(), Some(&made.origin), "{name} is another one");
     assert!(made.mac.is_none_or(|mac| old.mac == Some(mac)), "{name} had another address");
     assert!(made.mtu.is_none_or(|mtu| old.mtu == mtu), "{name} had another MTU");
@@ -112,6 +119,16 @@ fn add_route(seen: &mut ObservedState, route: &Route) {
     assert!(seen.routes.insert(route.clone()));
 }
 
+fn add_spread(seen: &mut ObservedState, route: &SpreadRoute) {
+    assert!(!route.ways.is_empty() && !seen.spread.iter().any(|other| other.to == route.to), "{route}");
+    for way in &route.ways {
+        let interface = present(seen, &way.interface).clone();
+        assert!(interface.up && interface.carrier, "{route}");
+        assert!(interface.addresses.iter().any(|near| contains(*near, way.via)), "{route} leads nowhere");
+    }
+    assert!(seen.spread.insert(route.clone()));
+}
+
 fn add_typed(seen: &mut ObservedState, route: TypedRoute) {
     let id = (route.to, metric(route.to));
     let forwards = seen.routes.iter().any(|other| (other.to, other.metric) == id);
@@ -145,8 +162,13 @@ fn set(seen: &mut ObservedState, name: &str, from: Setting, to: Setting) {
     let is = match to {
         Setting::Mac(mac) => interface.mac.replace(mac).map(Setting::Mac),
         Setting::Mtu(mtu) => Some(Setting::Mtu(std::mem::replace(&mut interface.mtu, mtu))),
-        Setting::Up(up) => Some(Setting::Up(std::mem::replace(&mut interface.up, up))),
+        Setting::Up(up) => {
+            // The other end of each link is up.
+            interface.carrier = up;
+            Some(Setting::Up(std::mem::replace(&mut interface.up, up)))
+        }
         Setting::Threaded(on) => Some(Setting::Threaded(std::mem::replace(&mut interface.threaded, on))),
+        Setting::Queue(queue) => Some(Setting::Queue(std::mem::replace(&mut interface.queue, queue))),
     };
     assert_eq!(is, Some(from), "{name} was not so");
     assert_ne!(from, to, "{name} is so");
@@ -162,6 +184,9 @@ fn set(seen: &mut ObservedState, name: &str, from: Setting, to: Setting) {
             assert_eq!(neighbour, None, "a neighbour would be forgotten");
         }
         Setting::Threaded(true) => assert!(interface.up, "{name} polls nothing"),
+        Setting::Queue(_) => {
+            assert!(matches!(interface.origin, Some(Origin::Veth { .. })), "{name} is no pair")
+        }
         _ => {}
     }
 }

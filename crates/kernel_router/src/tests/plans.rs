@@ -9,8 +9,9 @@ use proptest::prelude::*;
 use super::model::{OWN_MAC, OWN_MTU, fresh, take, take_all};
 use crate::six::NO_IPV6;
 use crate::{
-    Interface, Mode, Neighbour, Object, ObservedState, Obstacle, Origin, PeerNamespace, Route, RouteType,
-    RouterConfig, Setting, Step, TypedRoute, check, interface_sysctl, steps,
+    Interface, Mode, Neighbour, Object, ObservedState, Obstacle, Origin, PeerNamespace, Queue, QueueKind,
+    Route, RouteType, RouterConfig, Setting, SpreadRoute, Step, TypedRoute, Way, check, interface_sysctl,
+    steps,
 };
 
 const NAMES: [&str; 3] = ["wan", "lan", "dmz"];
@@ -41,6 +42,10 @@ fn v6(segments: [u16; 8], len: u8) -> Prefix {
     Prefix::new(Ipv6Addr::from(segments), len).expect("a prefix")
 }
 
+fn pfifo(limit: u32) -> Queue {
+    Queue { kind: QueueKind::Pfifo, limit }
+}
+
 /// A possible configuration of interface `n`.
 fn interface(n: usize, picks: &mut Picks<'_>) -> Interface {
     let name = NAMES[n];
@@ -57,12 +62,14 @@ fn interface(n: usize, picks: &mut Picks<'_>) -> Interface {
     let v4_own = (0..3).map(|m| v4([10, octet, m, 1], 24));
     let v6_own = v6([0x2001, 0xdb8, n as u16, 0, 0, 0, 0, 1], 64);
     let may_be_threaded = !matches!(origin, Origin::Macvlan { .. });
+    let has_other_end = matches!(origin, Origin::Veth { .. });
     Interface {
         mac: [None, Some([2, 0, 0, 0, 0, octet]), Some([2, 0, 0, 0, 1, octet])][picks.of(3)],
         mtu: [None, Some(OWN_MTU), Some(9000)][picks.of(3)],
         up: picks.of(4) != 0,
         addresses: picks.some(v4_own.chain([v6_own])),
         threaded: may_be_threaded && picks.yes(),
+        queue: [None, Some(100), Some(200)][picks.of(3)].filter(|_| has_other_end).map(pfifo),
         ..Interface::new(name, origin)
     }
 }
@@ -99,6 +106,21 @@ fn routes(interface: &Interface, picks: &mut Picks<'_>) -> Vec<Route> {
     all
 }
 
+/// A route with a gateway behind each of some interfaces that have an address.
+fn spread(interfaces: &[Interface], picks: &mut Picks<'_>) -> SpreadRoute {
+    let mut ways = BTreeSet::new();
+    for interface in interfaces {
+        let networks = interface.addresses.iter().filter_map(|own| match own.ip {
+            IpAddr::V4(ip) => Some(IpAddr::from(Ipv4Addr::from((ip.to_bits() & !0xff) | 0xfc))),
+            IpAddr::V6(_) => None,
+        });
+        for via in picks.some(networks) {
+            ways.insert(Way { via, interface: interface.name.clone(), weight: 1 + picks.of(3) as u16 });
+        }
+    }
+    SpreadRoute { to: v4([203, 0, 113, 0], 24), ways }
+}
+
 fn wanted(numbers: &[u8]) -> RouterConfig {
     let picks = &mut Picks(numbers.iter());
     let places = picks.some(0..NAMES.len());
@@ -126,6 +148,8 @@ fn wanted(numbers: &[u8]) -> RouterConfig {
         let kind = [RouteType::Blackhole, RouteType::Unreachable, RouteType::Prohibit][picks.of(3)];
         wanted.typed.push(TypedRoute { to, kind });
     }
+    let spread = spread(&wanted.interfaces, picks);
+    wanted.spread.extend(Some(spread).filter(|route| !route.ways.is_empty()));
     wanted
 }
 
@@ -169,8 +193,7 @@ fn meddle(seen: &mut ObservedState, numbers: &[u8]) {
         let Some(present) = seen.interfaces.get_mut(name) else { continue };
         let lost = match picks.of(6) {
             0 => {
-                present.up = false;
-                present.threaded = false;
+                (present.up, present.carrier, present.threaded) = (false, false, false);
                 present.addresses.retain(|own| own.ip.is_ipv4());
                 true
             }
@@ -185,12 +208,18 @@ fn meddle(seen: &mut ObservedState, numbers: &[u8]) {
             }
             3 => {
                 present.mtu = 1400;
+                present.queue = None;
                 false
             }
             _ => false,
         };
         if lost {
             seen.routes.retain(|route| route.interface != name);
+            let left = std::mem::take(&mut seen.spread).into_iter().map(|mut route| {
+                route.ways.retain(|way| way.interface != name);
+                route
+            });
+            seen.spread = left.filter(|route| !route.ways.is_empty()).collect();
             seen.neighbours.retain(|(interface, _), _| interface != name);
         }
     }
@@ -203,6 +232,7 @@ fn assert_is(seen: &ObservedState, wanted: &RouterConfig) {
         let present = &seen.interfaces[&interface.name];
         assert_eq!(present.origin.as_ref(), Some(&interface.origin));
         assert_eq!((present.up, present.threaded), (interface.up, interface.threaded));
+        assert_eq!(present.queue, interface.queue);
         assert_eq!(present.addresses, interface.addresses.iter().copied().collect::<BTreeSet<_>>());
         assert!(interface.mac.is_none_or(|mac| present.mac == Some(mac)));
         assert!(interface.mtu.is_none_or(|mtu| present.mtu == mtu));
@@ -212,6 +242,7 @@ fn assert_is(seen: &ObservedState, wanted: &RouterConfig) {
         assert!(!present.up && present.addresses.is_empty(), "{name} is still in use");
     }
     assert_eq!(seen.routes, now.routes.iter().cloned().collect::<BTreeSet<_>>());
+    assert_eq!(seen.spread, now.spread.iter().cloned().collect::<BTreeSet<_>>());
     assert_eq!(seen.typed, now.typed.iter().copied().collect::<BTreeSet<_>>());
     let neighbours = now.neighbours.iter().map(|one| ((one.interface.clone(), one.ip), one.mac));
     assert_eq!(seen.neighbours, neighbours.collect::<BTreeMap<_, _>>());
@@ -220,10 +251,12 @@ fn assert_is(seen: &ObservedState, wanted: &RouterConfig) {
     }
 }
 
-/// Executes the steps from the observed state to the desired one.
+/// Executes the steps from the observed state to the desired one. Routes with several gateways by new interfaces need a second look.
 fn reach(seen: &mut ObservedState, wanted: &RouterConfig) {
-    let all = steps(wanted, seen).expect("nothing in the way");
-    take_all(seen, &all);
+    for _ in 0..2 {
+        let all = steps(wanted, seen).expect("nothing in the way");
+        take_all(seen, &all);
+    }
 }
 
 fn numbers() -> impl Strategy<Value = Vec<u8>> {
@@ -488,4 +521,90 @@ fn threads_come_last_and_go_first() {
     assert_eq!(steps(&with, &running(&without)), Ok(vec![threads(true)]));
     assert_eq!(steps(&without, &running(&with)), Ok(vec![threads(false)]));
     assert_eq!(steps(&with, &empty(&[&with])).expect("nothing in the way").last(), Some(&threads(true)));
+}
+
+#[test]
+fn a_queue_is_set_before_its_pair_is_up_and_goes_before_it() {
+    let with = |limit| one_interface(|wan| wan.queue = Some(pfifo(limit)));
+    let without = one_interface(|_| {});
+    let queue = |from: Option<u32>, to: Option<u32>| Step::Set {
+        interface: "wan".to_owned(),
+        from: Setting::Queue(from.map(pfifo)),
+        to: Setting::Queue(to.map(pfifo)),
+    };
+    assert_eq!(steps(&with(9), &running(&without)), Ok(vec![queue(None, Some(9))]));
+    assert_eq!(steps(&with(9), &running(&with(5))), Ok(vec![queue(Some(5), Some(9))]));
+    assert_eq!(steps(&without, &running(&with(5))), Ok(vec![queue(Some(5), None)]));
+    let place = |steps: &[Step], step: &Step| steps.iter().position(|other| other == step).expect("a step");
+    let up =
+        |from, to| Step::Set { interface: "wan".to_owned(), from: Setting::Up(from), to: Setting::Up(to) };
+    let first = steps(&with(5), &empty(&[&without])).expect("nothing in the way");
+    assert!(place(&first, &queue(None, Some(5))) < place(&first, &up(false, true)));
+    let none = RouterConfig::new("edge", Vec::new());
+    let last = steps(&none, &running(&with(5))).expect("nothing in the way");
+    assert!(place(&last, &up(true, false)) < place(&last, &queue(Some(5), None)));
+    assert!(matches!(last.last(), Some(Step::Remove(Object::Interface(_)))), "{last:?}");
+}
+
+#[test]
+fn gateways_are_added_once_their_interfaces_have_carrier() {
+    let via = [192, 0, 2, 3].into();
+    let ways = BTreeSet::from([Way { via, interface: "wan".to_owned(), weight: 3 }]);
+    let spread = vec![SpreadRoute { to: v4([203, 0, 113, 0], 24), ways }];
+    let wanted = RouterConfig { spread, ..one_interface(|_| {}) };
+    let mut seen = empty(&[&wanted]);
+    let all = steps(&wanted, &seen).expect("nothing in the way");
+    take_all(&mut seen, &all);
+    assert!(seen.spread.is_empty(), "the interface was just created");
+    assert_eq!(told(&wanted, &seen), ["add the route 203.0.113.0/24 via 192.0.2.3 dev wan weight 3"]);
+    reach(&mut seen, &wanted);
+    // Without carrier the kernel has removed the next hop, and takes none.
+    seen.interfaces.get_mut("wan").expect("an interface").carrier = false;
+    seen.spread.clear();
+    assert_eq!(told(&wanted, &seen), [""; 0]);
+}
+
+#[test]
+fn a_vlan_goes_before_the_interface_below_it_and_comes_after_it() {
+    let vlan = |lower: &str| {
+        let origin = Origin::Vlan { lower: lower.to_owned(), id: 7 };
+        Interface { addresses: vec![v4([10, 7, 0, 1], 24)], ..Interface::new("a-guests", origin) }
+    };
+    let mut wanted = one_interface(|_| {});
+    wanted.interfaces.push(vlan("wan"));
+    wanted.sysctls = RouterConfig::new("edge", wanted.interfaces.clone()).sysctls;
+    let before = running(&wanted);
+    // Another pair: the VLAN of the former one goes as well.
+    let mut other = wanted.clone();
+    other.interfaces[0].origin = Origin::Veth { peer: "y".to_owned(), at: PeerNamespace::Home, bridge: None };
+    let moves = ["a pair", "VLAN 7", "up becomes down", "down becomes up"];
+    let all: Vec<String> = told(&other, &before);
+    let all: Vec<&String> =
+        all.iter().filter(|step| moves.iter().any(|words| step.contains(words))).collect();
+    let expected = [
+        "a-guests: up becomes down",
+        "a-guests: remove VLAN 7 of `wan`",
+        "wan: up becomes down",
+        "wan: remove a pair with `x` on the host",
+        "wan: add a pair with `y` on the host",
+        "wan: down becomes up",
+        "a-guests: add VLAN 7 of `wan`",
+        "a-guests: down becomes up",
+    ];
+    assert_eq!(all, expected);
+    // A cable that is pulled takes the VLAN down, and keeps it.
+    let mut pulled = wanted.clone();
+    pulled.interfaces[0].up = false;
+    let all = told(&pulled, &before);
+    assert!(
+        all.contains(&"a-guests: up becomes down".to_owned())
+            && !all.iter().any(|step| step.contains("VLAN"))
+    );
+    // The interface below exists, and no VLAN is twice.
+    let mut wrong = wanted.clone();
+    wrong.interfaces.push(Interface { name: "more".to_owned(), addresses: Vec::new(), ..vlan("wan") });
+    assert!(check(&wrong).is_err());
+    wrong.interfaces[2] = Interface { name: "more".to_owned(), addresses: Vec::new(), ..vlan("dmz") };
+    assert!(check(&wrong).is_err());
+    assert_eq!(check(&wanted), Ok(()));
 }

@@ -4,7 +4,8 @@ use std::io;
 
 use crate::error::Refusal;
 use crate::{
-    Error, Leftover, MovedInterface, NewInterface, Object, Origin, PeerNamespace, Route, Setting, Step,
+    Error, Leftover, MovedInterface, NewInterface, Object, Origin, PeerNamespace, Queue, QueueKind, Route,
+    Setting, Step,
 };
 
 fn kept() -> MovedInterface {
@@ -56,6 +57,14 @@ fn a_step_says_what_was_and_what_is_to_be() {
     let told = set(mac, Setting::Mac([2, 0, 0, 0, 0, 0xb])).to_string();
     assert_eq!(told, "wan: 02:00:00:00:00:0a becomes 02:00:00:00:00:0b");
     assert_eq!(set(Setting::Mtu(1500), Setting::Mtu(9000)).to_string(), "wan: MTU 1500 becomes MTU 9000");
+    let queue = Setting::Queue(Some(Queue { kind: QueueKind::Pfifo, limit: 300 }));
+    let told = set(Setting::Queue(None), queue);
+    assert_eq!(
+        told.to_string(),
+        "wan: no queue at the other end becomes a pfifo of 300 frames at the other end"
+    );
+    let error = Error::of_step("edge", &told, Refusal::Kernel(rustix::io::Errno::NOENT.into())).to_string();
+    assert!(error.ends_with("this kernel has no queueing discipline pfifo: choose another"), "{error}");
     let back = set(Setting::Up(true), Setting::Up(false)).inverse();
     assert_eq!(back, Some(set(Setting::Up(false), Setting::Up(true))));
     let parameter = |from: Option<&str>| Step::Parameter {

@@ -1,10 +1,12 @@
 //! Packets are forwarded.
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::os::fd::AsFd;
 use std::time::Duration;
 
 use kernel_router::{
-    Interface, Neighbour, Origin, PeerNamespace, Router, RouterConfig, Surroundings, interface_sysctl,
+    Interface, Neighbour, Origin, PeerNamespace, Queue, QueueKind, Router, RouterConfig, Surroundings,
+    interface_sysctl,
 };
 use netlink::Settings;
 use netns::Namespace;
@@ -132,6 +134,45 @@ fn a_pair_whose_receive_work_is_threads_forwards() {
     assert_eq!(sysfs.read("class/net/wan/threaded").expect("read"), "0");
     assert!(router.threads().expect("threads").is_empty());
     assert!(reaches(&host), "nothing comes through");
+}
+
+#[test]
+fn frames_wait_at_the_other_end_and_those_that_are_lost_there_are_counted() {
+    support::needs!(Root);
+    let with = |kind, limit| edge(|wan| wan.queue = Some(Queue { kind, limit }));
+    let (mut host, mut router) = between(with(QueueKind::Pfifo, 300));
+    assert!(reaches(&host), "nothing comes through");
+    let alice = host.others["alice"].netlink().expect("a socket");
+    let index = alice.link("eth0").expect("a link").index;
+    let is = || alice.queue(index).expect("a state").queue;
+    assert_eq!(is(), Some(Queue { kind: QueueKind::Pfifo, limit: 300 }));
+    let dropped = |host: &Host, router: &Router| {
+        let site = Surroundings { home: &host.home, others: &host.others };
+        router.dropped_by_queues(&site).expect("the other end tells")
+    };
+    assert_eq!(dropped(&host, &router).into_iter().collect::<Vec<_>>(), [("wan".to_owned(), 0)]);
+    // No frame is as short as this.
+    let told = host.apply(&mut router, &with(QueueKind::Bfifo, 1)).expect("applied");
+    let expected = "wan: a pfifo of 300 frames at the other end becomes a bfifo of 1 octets at the other end";
+    assert_eq!(told, [expected]);
+    let from = socket(&host.others["alice"], ALICE);
+    wait_for("a frame that is lost", || {
+        let _ = from.send_to(b"lost", (IpAddr::from(BOB), 9));
+        dropped(&host, &router)["wan"] > 0
+    });
+    // Somebody else takes it away.
+    alice.remove_queue(index).expect("removed");
+    assert_eq!(host.repair(&mut router), 1);
+    assert_eq!(is(), Some(Queue { kind: QueueKind::Bfifo, limit: 1 }));
+    host.apply(&mut router, &edge(|_| {})).expect("applied");
+    assert_eq!(is(), None);
+    assert!(dropped(&host, &router).is_empty() && reaches(&host), "nothing comes through");
+    // An end that its user has moved has lost its queue, and is left alone.
+    host.apply(&mut router, &with(QueueKind::Pfifo, 300)).expect("applied");
+    let elsewhere = Namespace::new().expect("a namespace");
+    alice.move_link(index, elsewhere.as_fd(), &Settings::default()).expect("moved");
+    assert_eq!(host.repair(&mut router), 0);
+    assert!(dropped(&host, &router).is_empty());
 }
 
 #[test]

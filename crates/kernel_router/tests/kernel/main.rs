@@ -4,5 +4,8 @@ mod all;
 mod comes_home;
 mod forwards;
 mod host;
+mod pulled;
 mod six;
+mod spread;
 mod stays;
+mod vlan;

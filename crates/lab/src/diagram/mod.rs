@@ -1,23 +1,28 @@
-//! SVG diagrams of running routers: the path of a frame from the load to the sink.
+//! SVG diagrams of running routers: the path of a frame from the load to the sink, the stages of a group, or the functions of the
+//! kernel that a frame passes.
 //!
 //! The lab runs the routers in a room. The diagram combines the configuration file of the command with the interfaces and threads
 //! that exist. An interface that the file names but that does not exist is an error.
 
+mod functions;
 mod paths;
 mod seen;
+mod stages;
 mod svg;
 #[cfg(test)]
 mod tests;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
+pub use functions::functions;
 pub use paths::{Path, Space, Station, paths};
 pub use seen::Seen;
 pub(crate) use seen::interfaces;
-pub use svg::svg;
+pub use stages::{Graph, Stage, graph};
+pub use svg::{svg, svg_of_stages};
 
 use crate::experiment::Options;
-use crate::experiments::drawn;
+use crate::experiments::drawn::{self, Room, Shows};
 
 /// A diagram as a drawing and as text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,16 +43,33 @@ pub fn is_known(name: &str) -> bool {
     names().contains(&name)
 }
 
-/// Runs the routers of a diagram, and draws the path through each.
+/// Runs the routers of a diagram, and draws the path through each, or the stages of their group.
 ///
 /// # Errors
 /// There is no such diagram, its routers do not run, or an interface or thread of the file does not exist.
 pub fn draw(name: &str, title: &str, options: &Options) -> Result<Diagram> {
     let drawing = drawn::ALL.iter().find(|drawing| drawing.name == name);
     let drawing = drawing.with_context(|| format!("nothing is drawn under the name `{name}`"))?;
-    drawing.with_routers(options, |text, seen| {
-        let plan = config::parse(text, "lab.toml")?;
-        let paths = paths(&plan, seen)?;
-        Ok(Diagram { svg: svg(title, &paths), lines: paths.iter().map(Path::line).collect() })
-    })
+    let rooms = drawing.rooms(options)?;
+    match drawing.shows {
+        Shows::Paths => {
+            let of_room = |room: &Room| paths(&config::parse(&room.text, "lab.toml")?, &room.seen);
+            let paths = rooms.iter().map(of_room).collect::<Result<Vec<_>>>()?.concat();
+            Ok(Diagram { svg: svg(title, &paths), lines: paths.iter().map(Path::line).collect() })
+        }
+        Shows::Stages => {
+            let room = rooms.first().context("no room was opened")?;
+            let graph = graph(&config::parse(&room.text, "lab.toml")?, &room.seen)?;
+            Ok(Diagram { svg: svg_of_stages(title, &graph), lines: vec![graph.line()] })
+        }
+        Shows::Functions => {
+            let room = rooms.first().context("no room was opened")?;
+            // Every namespace has a loopback interface.
+            let interfaces = room.seen.outside.iter().filter(|name| *name != "lo").cloned().collect();
+            let stations = functions(&room.trace, &interfaces, &room.threads);
+            ensure!(!stations.is_empty(), "no tracepoint of this host tells of the frame");
+            let path = Path { router: "vr1".to_owned(), stations };
+            Ok(Diagram { svg: svg(title, std::slice::from_ref(&path)), lines: vec![path.line()] })
+        }
+    }
 }

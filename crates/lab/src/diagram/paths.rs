@@ -1,7 +1,7 @@
 //! Paths of frames through the routers of a plan, as lists of stations. Pure functions of the plan and of what exists.
 
 use anyhow::{Context, Result, ensure};
-use config::{Engine, Nic, Plan, Router};
+use config::{Engine, Nic, Plan, Router, VhostThreads};
 
 use super::Seen;
 
@@ -63,9 +63,9 @@ fn path(router: &Router, seen: &Seen) -> Result<Path> {
         part: Some(part.to_owned()),
     };
     let mut stations = vec![end("load", "packet socket", "traffic generator")];
-    stations.extend(before(router, first, seen)?);
+    stations.extend(before((router, first), seen, Direction::In)?);
     stations.push(forwards(router, seen)?);
-    stations.extend(before(router, second, seen)?.into_iter().rev());
+    stations.extend(before((router, second), seen, Direction::Out)?.into_iter().rev());
     stations.push(Station { space: Space::Kernel, ..end("sink", "counts", "traffic sink") });
     Ok(Path { router: router.name.clone(), stations })
 }
@@ -82,8 +82,15 @@ fn forwards(router: &Router, seen: &Seen) -> Result<Station> {
     Ok(Station { name, what: "firmware".to_owned(), space: Space::User, part })
 }
 
+/// Direction of frames at a NIC, seen from the router.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Direction {
+    In,
+    Out,
+}
+
 /// Returns the stations from the outer interface to a NIC, and the NIC itself.
-fn before(router: &Router, nic: &Nic, seen: &Seen) -> Result<Vec<Station>> {
+fn before((router, nic): (&Router, &Nic), seen: &Seen, direction: Direction) -> Result<Vec<Station>> {
     let (kind, interface) = (nic.attach.kind(), nic.attach.name());
     let mut stations = Vec::new();
     let outer = if kind == "veth" { None } else { seen.other_ends.get(interface) };
@@ -99,15 +106,20 @@ fn before(router: &Router, nic: &Nic, seen: &Seen) -> Result<Vec<Station>> {
     if kind == "macvtap" {
         stations.push(outside(&format!("macvtap on {interface}"), "device mapping, and queue"));
     }
-    // Without a vhost thread, the vCPU's thread moves the frames.
+    stations.extend(mover(router, seen, direction));
     let part = Some(part(router));
-    if let Some(name) = thread(router, seen, |role| !role.starts_with("vc")) {
-        let what = "moves frames".to_owned();
-        stations.push(Station { name, what, space: Space::User, part: part.clone() });
-    }
     let (name, what) = (nic.name.clone(), nic.model.name().to_owned());
     stations.push(Station { name, what, space: Space::User, part });
     Ok(stations)
+}
+
+/// Returns the thread that moves frames between a machine's NIC and its attachment. With `vhost = "vmm"`, as in old QEMU, frames are sent
+/// by the vCPU's thread, in the exit that the guest's doorbell causes.
+fn mover(router: &Router, seen: &Seen, direction: Direction) -> Option<Station> {
+    let in_exits = router.vhost == VhostThreads::Vmm && direction == Direction::Out;
+    let name = thread(router, seen, |role| role.starts_with("vc") == in_exits)?;
+    let what = if in_exits { "sends in its exit" } else { "moves frames" }.to_owned();
+    Some(Station { name, what, space: Space::User, part: Some(part(router)) })
 }
 
 /// Returns the NIC of a kernel or container router: an interface in its namespace.
@@ -128,7 +140,11 @@ fn outside(name: &str, what: &str) -> Station {
 
 /// Names the part of the test bed that consists of a router.
 fn part(router: &Router) -> String {
-    format!("router {} ({})", router.name, router.engine.map_or("", Engine::name))
+    let engine = router.engine.map_or("", Engine::name);
+    if router.engine.is_some_and(Engine::is_kernel) {
+        return format!("router {} ({engine})", router.name);
+    }
+    format!("router {} ({engine}, vhost = {})", router.name, router.vhost.name())
 }
 
 /// Returns the first role of a router's threads for which `is_meant` holds.

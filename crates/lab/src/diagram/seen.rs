@@ -11,8 +11,10 @@ pub struct Seen {
     pub inside: BTreeMap<String, BTreeSet<String>>,
     /// Other ends of veth pairs outside of the routers, where frames of the load enter and leave, by the end next to the router.
     pub other_ends: BTreeMap<String, String>,
-    /// Roles of each router's threads: `vcpu0`.
+    /// Roles of the threads of each router, group (`lb0`), and member: `vcpu0`.
     pub threads: BTreeMap<String, BTreeSet<String>>,
+    /// Ports of the bridge that joins the stages of a group, by its name.
+    pub ports: BTreeMap<String, BTreeSet<String>>,
 }
 
 /// Parses the names in the table of interfaces, /proc/net/dev (proc(5)).

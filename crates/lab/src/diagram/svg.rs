@@ -1,9 +1,9 @@
-//! SVG drawings of paths. Each router has a row with a lane for user space and guests, a lane for the kernel, and the path of a
-//! frame across them.
+//! SVG drawings of paths and of stages. Each router has a row with a lane for user space and guests, a lane for the kernel, and the path of
+//! a frame across them. Each stage of a group is a column.
 
 use std::fmt::Write;
 
-use super::{Path, Space, Station};
+use super::{Graph, Path, Space, Stage, Station};
 
 /// Sizes in pixels: a box and the gap to its right, a lane, a row, and the left and top margins.
 const BOX: (usize, usize) = (128, 46);
@@ -12,23 +12,76 @@ const LANE: usize = 92;
 const ROW: usize = 244;
 const LEFT: usize = 84;
 const TOP: usize = 56;
+/// Gap between two columns of stages, and height of a station's place in a column.
+const COLUMN_GAP: usize = 84;
+const PLACE: usize = 70;
 
 /// Draws paths under a title.
 pub fn svg(title: &str, paths: &[Path]) -> String {
     let longest = paths.iter().map(|path| path.stations.len()).max().unwrap_or(0);
     let (width, height) = (LEFT + longest * (BOX.0 + GAP) + GAP, TOP + paths.len() * ROW);
-    let mut text = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} {height}\" \
-         font-family=\"sans-serif\" font-size=\"12\">\n\
-         <rect width=\"{width}\" height=\"{height}\" fill=\"#ffffff\"/>\n\
-         <text x=\"{LEFT}\" y=\"30\" font-size=\"16\">{}</text>\n",
-        escaped(title)
-    );
+    let mut text = head(title, (width, height));
     for (row, path) in paths.iter().enumerate() {
         draw(&mut text, path, TOP + row * ROW, width);
     }
     text.push_str("</svg>\n");
     text
+}
+
+/// Draws the stages of a group under a title.
+pub fn svg_of_stages(title: &str, graph: &Graph) -> String {
+    let most = graph.stages.iter().map(|stage| stage.stations.len()).max().unwrap_or(0);
+    let columns = graph.stages.len();
+    let size = (2 * LEFT + columns * (BOX.0 + COLUMN_GAP) - COLUMN_GAP, TOP + 40 + most * PLACE);
+    let mut text = head(title, size);
+    for (column, pair) in graph.stages.windows(2).enumerate() {
+        let [here, there] = pair else { continue };
+        for (from, to) in &here.lines {
+            let (from, to) = (place(column, *from, (here, most)), place(column + 1, *to, (there, most)));
+            joined(&mut text, from, to);
+        }
+    }
+    for (column, stage) in graph.stages.iter().enumerate() {
+        let _ = writeln!(
+            text,
+            "<text x=\"{}\" y=\"{}\" text-anchor=\"middle\" fill=\"#33485f\">{}</text>",
+            LEFT + column * (BOX.0 + COLUMN_GAP) + BOX.0 / 2,
+            TOP + 14,
+            escaped(&stage.title)
+        );
+        for (at, station) in stage.stations.iter().enumerate() {
+            station_box(&mut text, station, place(column, at, (stage, most)));
+        }
+    }
+    text.push_str("</svg>\n");
+    text
+}
+
+/// Returns the upper left corner of a station of a column, where the longest column has `most`.
+fn place(column: usize, at: usize, (stage, most): (&Stage, usize)) -> (usize, usize) {
+    let above = (most - stage.stations.len()) * PLACE / 2;
+    (LEFT + column * (BOX.0 + COLUMN_GAP), TOP + 30 + above + at * PLACE)
+}
+
+/// Draws the line from the box with this corner to the box with that one.
+fn joined(text: &mut String, from: (usize, usize), to: (usize, usize)) {
+    let (x1, y1, x2, y2) = (from.0 + BOX.0, from.1 + BOX.1 / 2, to.0, to.1 + BOX.1 / 2);
+    let _ = writeln!(
+        text,
+        "<line x1=\"{x1}\" y1=\"{y1}\" x2=\"{x2}\" y2=\"{y2}\" stroke=\"#1f4e8c\" stroke-width=\"2\"/>\n\
+         <circle cx=\"{x2}\" cy=\"{y2}\" r=\"4\" fill=\"#1f4e8c\"/>"
+    );
+}
+
+/// Begins a drawing of this size under a title.
+fn head(title: &str, (width, height): (usize, usize)) -> String {
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} {height}\" \
+         font-family=\"sans-serif\" font-size=\"12\">\n\
+         <rect width=\"{width}\" height=\"{height}\" fill=\"#ffffff\"/>\n\
+         <text x=\"{LEFT}\" y=\"30\" font-size=\"16\">{}</text>\n",
+        escaped(title)
+    )
 }
 
 /// Draws one row.
@@ -44,13 +97,7 @@ fn draw(text: &mut String, path: &Path, top: usize, width: usize) {
     );
     parts(text, path, top);
     for (at, pair) in path.stations.windows(2).enumerate() {
-        let (from, to) = (corner(at, &pair[0], top), corner(at + 1, &pair[1], top));
-        let (x1, y1, x2, y2) = (from.0 + BOX.0, from.1 + BOX.1 / 2, to.0, to.1 + BOX.1 / 2);
-        let _ = writeln!(
-            text,
-            "<line x1=\"{x1}\" y1=\"{y1}\" x2=\"{x2}\" y2=\"{y2}\" stroke=\"#1f4e8c\" stroke-width=\"2\"/>\n\
-             <circle cx=\"{x2}\" cy=\"{y2}\" r=\"4\" fill=\"#1f4e8c\"/>"
-        );
+        joined(text, corner(at, &pair[0], top), corner(at + 1, &pair[1], top));
     }
     for (at, station) in path.stations.iter().enumerate() {
         station_box(text, station, corner(at, station, top));

@@ -8,6 +8,8 @@ use config::{Itr, Misdeed, NicModel, TransmitMode, VhostThreads};
 use engine::Confinement;
 use host::cores;
 
+use crate::tag;
+
 /// Octets of the longest frame on a link with an MTU of 1500, without FCS.
 const LONGEST_FRAME: usize = 1514;
 
@@ -121,12 +123,16 @@ pub struct Options {
     pub flows: u32,
     /// Routes of the router.
     pub routes: u32,
+    /// True if the generator's frames are IPv6, and the routes those of IPv6 (`forward`).
+    pub six: bool,
     /// Frames offered a second; none: flat out.
     pub rate: Option<f64>,
     /// Queue pairs of each NIC.
     pub queues: u16,
     /// vCPUs of the router.
     pub vcpus: u16,
+    /// NICs of the router in `forward`, in pairs: frames enter by the first of each and leave by the second.
+    pub nics: u16,
     /// Confinement (sandbox) of the router's threads and of the thread that plays its I/O thread (`forward`).
     pub sandbox: Confinement,
     /// Misdeed of the hostile neighbour in `hostile`; none: all misdeeds, one after the other.
@@ -171,9 +177,11 @@ impl Default for Options {
             queue: 256,
             flows: 100,
             routes: 2,
+            six: false,
             rate: None,
             queues: 1,
             vcpus: 1,
+            nics: 2,
             sandbox: Confinement::Off,
             misdeed: None,
             seconds: 1.0,
@@ -188,9 +196,17 @@ impl Default for Options {
 }
 
 impl Options {
+    /// Returns the CPUs to use.
+    ///
+    /// # Errors
+    /// The allowed CPUs cannot be read.
+    pub fn all_cpus(&self) -> Result<Vec<usize>> {
+        if self.cpus.is_empty() { cores::allowed() } else { Ok(self.cpus.clone()) }
+    }
+
     /// Returns the n-th CPU to use. Fails if there are fewer.
     pub fn cpu(&self, n: usize) -> Result<usize> {
-        let list = if self.cpus.is_empty() { cores::allowed()? } else { self.cpus.clone() };
+        let list = self.all_cpus()?;
         list.get(n).copied().with_context(|| format!("needs {} CPUs, there are {}", n + 1, list.len()))
     }
 
@@ -216,11 +232,31 @@ impl Options {
             self.frame,
             self.segment.unwrap_or(0)
         );
+        ensure!(
+            !self.six || self.frame >= tag::SHORTEST_SIX,
+            "an IPv6 frame has at least {} octets, not {}; write --frame 80",
+            tag::SHORTEST_SIX,
+            self.frame
+        );
+        ensure!(
+            !self.six || self.attach == Attachment::Native,
+            "--family ipv6 is for frames that the kernel does not see; write --attach native"
+        );
         let e1000 = self.nic == NicModel::E1000;
         let pairs = self.queues == 1 && self.vcpus <= 2;
         ensure!(
             pairs || !e1000,
             "an e1000 has one queue pair, and two vCPUs at most: one for frames, one for interrupts"
+        );
+        ensure!(
+            self.nics.is_multiple_of(2) && self.nics >= 2,
+            "--nics {}: frames pass from one NIC of a pair to the other; write 2, 4, 6 or 8",
+            self.nics
+        );
+        ensure!(
+            self.nics == 2 || self.vcpus == 1 && self.queues == 1,
+            "--nics {} needs one vCPU and one pair of queues",
+            self.nics
         );
         let combines = e1000 && self.mode == TransmitMode::SendCombining;
         ensure!(

@@ -74,6 +74,9 @@ pub struct OptionOverrides {
     /// Routes of the router; above 2: that many synthetic ones, and 65,536 destinations.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=2_000_000))]
     routes: Option<u32>,
+    /// Family of the generator's packets and of the routes; `forward` and `lookup` only.
+    #[arg(long, value_parser = ["ipv4", "ipv6"])]
+    family: Option<String>,
     /// Offered rate in frames a second, such as 400k or 1.5M; flat out if not given.
     #[arg(long, value_parser = rate)]
     rate: Option<f64>,
@@ -86,6 +89,9 @@ pub struct OptionOverrides {
     /// vCPUs of the router.
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=16))]
     vcpus: Option<u16>,
+    /// NICs of the router in `forward`, in pairs: 2, 4, 6 or 8.
+    #[arg(long, value_parser = clap::value_parser!(u16).range(2..=8))]
+    nics: Option<u16>,
     /// Confine threads as in a running file; `forward` only.
     #[arg(long, value_parser = ["on", "off"])]
     sandbox: Option<String>,
@@ -128,9 +134,12 @@ impl OptionOverrides {
     pub fn change(&self, options: &Options) -> Options {
         let mut options = options.clone();
         take!(self, options: engine, nic, mode, itr, combine, combine_above, attach, vhost, frame, write);
-        take!(self, options: work, queue, flows, routes, queues, vcpus);
+        take!(self, options: work, queue, flows, routes, queues, vcpus, nics);
         if let Some(word) = &self.sandbox {
             options.sandbox = if word == "on" { Confinement::On } else { Confinement::Off };
+        }
+        if let Some(word) = &self.family {
+            options.six = word == "ipv6";
         }
         options.sent_interrupts = self.sent_interrupts.or(options.sent_interrupts);
         options.segment = self.segment.or(options.segment);

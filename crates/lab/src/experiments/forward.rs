@@ -4,14 +4,16 @@
 //! With several vCPUs each has a pair of queues. The host's threads get the first half of the CPUs, the vCPUs the rest,
 //! assigned round-robin. With as many queues as vCPUs, each pair has a generator and a sink of its own, so that a full
 //! pair does not block the others (head-of-line); with one queue, a single generator spreads its frames over the pairs by
-//! flow.
+//! flow. With more than two NICs each two have a generator and a sink of their own.
 
+use std::sync::Arc;
 use std::thread::{Builder, scope};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow, ensure};
 use engine::{Class, Confinement, Guest, GuestTask};
 use host::cores;
+use vmm::RouteTable;
 
 use super::{Case, kernel_fed};
 use crate::device;
@@ -22,6 +24,8 @@ use crate::rig::lane::{self, Lane, run, settle};
 /// Length of one step of the warm-up, and its limit.
 const WARM_UP: Duration = Duration::from_millis(20);
 const WARM_UP_LIMIT: Duration = Duration::from_secs(10);
+/// Number of flows that a case's name leaves out.
+const USUAL_FLOWS: u32 = 100;
 
 /// Runs through the kernel with `--attach tap`; otherwise on the CPUs of the options, or all those in the affinity mask.
 pub(super) fn cases(options: &Options) -> Result<Vec<Case>> {
@@ -36,22 +40,26 @@ pub(super) fn cases(options: &Options) -> Result<Vec<Case>> {
 }
 
 fn name(options: &Options) -> String {
-    let Options { frame, routes, queues, sandbox, .. } = options;
+    let Options { frame, routes, queues, flows, nics, sandbox, six, .. } = options;
     let several =
         |name: &str, n: u32, usual: u32| if n > usual { format!("/{name}={n}") } else { String::new() };
     let sandbox = if *sandbox == Confinement::On { "/sandbox" } else { "" };
     let (routes, queues) = (several("routes", *routes, 2), several("queues", (*queues).into(), 1));
-    let (device, vcpus) = (options.device(), options.several_vcpus());
-    format!("{device}/{frame}{routes}{queues}{vcpus}{sandbox}")
+    let (device, vcpus, nics) =
+        (options.device(), options.several_vcpus(), several("nics", (*nics).into(), 2));
+    let family = if *six { "/ipv6" } else { "" };
+    let flows = if *flows == USUAL_FLOWS { String::new() } else { format!("/flows={flows}") };
+    format!("{device}/{frame}{family}{routes}{flows}{queues}{vcpus}{nics}{sandbox}")
 }
 
 /// CPUs of the threads.
-struct Seats {
+pub(super) struct Seats {
     host: Vec<usize>,
     vcpus: Vec<usize>,
 }
 
-struct ForwardRig {
+/// The router between its generators and sinks.
+pub(super) struct ForwardRig {
     router: Guest,
     benches: Vec<HostCpu>,
     sandbox: Confinement,
@@ -72,13 +80,13 @@ struct Slice {
 }
 
 impl Seats {
-    fn new(cpus: &[usize], vcpus: usize) -> Result<Self> {
+    pub(super) fn new(cpus: &[usize], vcpus: usize) -> Result<Self> {
         ensure!(cpus.len() >= 2, "forward needs two CPUs: one for the router, one for everything else");
         let (host, rest) = cpus.split_at(vcpus.clamp(1, cpus.len() / 2));
         Ok(Self { host: host.to_vec(), vcpus: rest[..rest.len().min(vcpus)].to_vec() })
     }
 
-    fn pair(&self) -> Option<(usize, usize)> {
+    pub(super) fn pair(&self) -> Option<(usize, usize)> {
         Some((*self.host.first()?, *self.vcpus.first()?))
     }
 }
@@ -104,18 +112,33 @@ impl HostCpu {
 
 impl ForwardRig {
     fn start(options: &Options, seats: &Seats) -> Result<Self> {
-        let plan = device::plan(options, &seats.vcpus)?;
+        Self::start_with(options, seats, &mut |_| {})
+    }
+
+    /// Starts a router whose plan was changed.
+    pub(super) fn start_with(
+        options: &Options,
+        seats: &Seats,
+        change: &mut dyn FnMut(&mut config::Router),
+    ) -> Result<Self> {
+        let mut plan = device::plan(options, &seats.vcpus)?;
+        change(&mut plan);
         let mut router = device::router(&plan, options, GuestTask::default())?;
         router.confine(options.sandbox);
         router.start()?;
         let Options { queues, vcpus, sandbox, .. } = *options;
-        // Lanes: queue pairs with a generator of their own.
-        let lanes = if queues >= vcpus { usize::from(vcpus) } else { 1 };
+        // Lanes: queue pairs with a generator of their own, or pairs of NICs.
+        let (lanes, pairs) = (if queues >= vcpus { usize::from(vcpus) } else { 1 }, device::pairs(options));
         let (settings, hosts) = (device::traffic(options), seats.host.len().min(lanes));
         let mut benches: Vec<_> =
             seats.host[..hosts].iter().map(|cpu| HostCpu { cpu: *cpu, lanes: Vec::new() }).collect();
-        for number in 0..lanes {
-            benches[number % hosts].lanes.push(Lane::new(&router, &settings, (number, lanes))?);
+        for number in 0..lanes.max(pairs) {
+            let lane = if pairs > 1 {
+                Lane::of_nics(&router, &device::traffic_of(options, number), number)
+            } else {
+                Lane::new(&router, &settings, (number, lanes))
+            };
+            benches[number % hosts].lanes.push(lane?);
         }
         cores::pin(seats.host[0])?;
         let mut parts = Self { router, benches, sandbox };
@@ -123,6 +146,11 @@ impl ForwardRig {
         parts.benches.iter_mut().for_each(|bench| settle(&mut bench.lanes));
         parts.warm_up();
         Ok(parts)
+    }
+
+    /// The router's routes.
+    pub(super) fn table(&self) -> &Arc<RouteTable> {
+        self.router.table()
     }
 
     /// Runs until every flow has passed twice: then caches are warm, and the pages of the route table that the flows need

@@ -88,6 +88,7 @@ impl End {
         let sink = Arc::new(Sink::new(Expected {
             flows: options.flows * u32::from(options.vcpus),
             frame: options.segment.unwrap_or(options.frame),
+            six: false,
             ttl: 64,
             destination_mac: Some(frame::Mac(device::STATION_MAC)),
         }));

@@ -101,15 +101,15 @@ fn plan(routers: usize, vcpus: u16, engine: Engine) -> Result<Plan> {
 }
 
 /// Proportional set sizes of processes, in KiB.
-struct Memory {
+pub(super) struct Memory {
     pss: f64,
-    guest_ram: f64,
+    pub(super) guest_ram: f64,
     fib: f64,
 }
 
 impl Memory {
     /// Reads those of one process, given its folder in `/proc`.
-    fn of(process: &str) -> Result<Self> {
+    pub(super) fn of(process: &str) -> Result<Self> {
         let path = format!("/proc/{process}/smaps");
         Ok(Self::read(&fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?))
     }

@@ -2,11 +2,11 @@
 
 use anyhow::Result;
 
-use super::control::{accounting, cases, guarantee, isolation, sweep};
+use super::control::{accounting, cases, guarantee, isolation, stages, sweep};
 use super::tcp::{self, Between};
 use super::{
-    boot, containers, forward, guest_rx, guest_to_guest, guest_tx, hostile, idle, livelock, overload,
-    port_to_port, ring_to_ring, round_trip, scale, tcp_forward, uplinks,
+    boot, containers, forward, groups, guest_rx, guest_to_guest, guest_tx, hostile, idle, livelock, lookup,
+    overload, port_to_port, ring_to_ring, round_trip, routes, scale, scan, tcp_forward, uplinks,
 };
 use crate::device;
 use crate::experiment::{Attachment, Experiment, Options};
@@ -72,7 +72,7 @@ impl ExperimentEntry {
 }
 
 /// All experiments.
-pub static LIST: [ExperimentEntry; 36] = [
+pub static LIST: [ExperimentEntry; 49] = [
     guests(
         "forward",
         "generator -> router -> sink, without the kernel; with --attach tap: TAP -> router -> TAP",
@@ -161,6 +161,11 @@ pub static LIST: [ExperimentEntry; 36] = [
         |options| sweep::described("parallel", options, cases::parallel),
     ),
     guests(
+        "multistage",
+        "a balancer before a back end, by the cores that the threads of both are on, offered fractions of a router's capacity",
+        |options| sweep::described("multistage", options, stages::multistage),
+    ),
+    guests(
         "priorities",
         "the same on one core with real-time priorities of vCPU and vhost thread, and without",
         |options| sweep::described("priorities", options, cases::priorities),
@@ -221,6 +226,11 @@ pub static LIST: [ExperimentEntry; 36] = [
         containers::by_hand::cases,
     ),
     in_rooms(
+        "container-eight",
+        "eight routers (kernel, kvm) on one core in turn with one, flooded in equal parts",
+        containers::eight::cases,
+    ),
+    in_rooms(
         "container-boot",
         "engine kernel: from `start` to the first forwarded frame",
         containers::boot::cases,
@@ -240,6 +250,59 @@ pub static LIST: [ExperimentEntry; 36] = [
         "a group of one to four routers, side by side and behind balancers, offered more than it forwards",
         scale::cases,
     ),
+    in_rooms(
+        "efficiency",
+        "two members of a group between TAPs on two cores, beside what a packet costs of generator, vhost thread and vCPU of one router",
+        groups::efficiency::cases,
+    ),
+    in_rooms(
+        "group-change",
+        "a member added to a group or removed from it at 0.9 of what it carries: frames lost, flows reordered",
+        groups::changes::cases,
+    ),
+    in_rooms(
+        "group-killed",
+        "from SIGKILL of a member of a group until all flows pass again",
+        groups::killed::cases,
+    ),
+    in_rooms(
+        "group-new",
+        "from the request for one more member of a group to the first frame that it has forwarded",
+        groups::newcomer::cases,
+    ),
+    in_rooms(
+        "density",
+        "200 routers at switches in one run: memory of each without guest RAM, CPU when idle, time until all are up",
+        groups::density::cases,
+    ),
+    guests(
+        "forward-updates",
+        "forward while 100,000 routes a second change, in turn with none, and with as many of a table that nobody reads",
+        routes::updates::cases,
+    ),
+    in_rooms(
+        "full-table",
+        "a million routes of FRR, fed by gobgpd: its own rate with and without us, and its recorded stream in zebra's place",
+        routes::full_table::cases,
+    ),
+    in_rooms(
+        "bfd-failover",
+        "a next-hop group of two that a million routes share: from BFD's verdict until traffic has moved, p99 of 100",
+        routes::failover::cases,
+    ),
+    in_rooms(
+        "bfd-flood",
+        "sessions of BFD (3 x 50 ms) that go down while each NIC of their routers is flooded",
+        routes::flooded::cases,
+    ),
+    guests(
+        "scan",
+        "20,000 hosts behind a router, and a scan of the /16 around them: the share of their frames that is forwarded",
+        scan::cases,
+    ),
+    of_host("lookup", "the route table alone, in bursts of destinations drawn from all routes", |options| {
+        Ok(vec![lookup::case(options).into()])
+    }),
     of_host("generator", "generator to sink in one thread: the measuring room's own speed", |options| {
         Ok(vec![port_to_port::case(Through::Wire, options).into()])
     }),

@@ -45,6 +45,7 @@ impl Ports {
         let sink = Arc::new(Sink::new(Expected {
             flows: settings.flow_count(),
             frame: settings.frame,
+            six: settings.is_six(),
             ttl: 64,
             destination_mac: Some(settings.destination_mac),
         }));

@@ -12,6 +12,7 @@ use anyhow::{Context, Result, bail};
 use config::Plan;
 use engine::{Instance, Plugs};
 use frame::{Mac, ethernet};
+use host::cores;
 use port::{Frame, Null, Sink as _, pump};
 use ring::Bytes;
 use switch::SwitchPort;
@@ -32,13 +33,13 @@ const REST: Duration = Duration::from_millis(50);
 
 /// How a group is built.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+pub(super) enum Kind {
     Parallel,
     Multistage,
 }
 
 impl Kind {
-    const fn name(self) -> &'static str {
+    pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Parallel => "parallel",
             Self::Multistage => "multistage",
@@ -75,44 +76,48 @@ fn case(kind: Kind, members: u32, options: &Options) -> Experiment {
     })
 }
 
-/// A group between two switches, with a generator on the first and a sink on the second.
-struct Group {
-    instance: Instance,
-    generator: Generator,
-    into: SwitchPort,
-    sink: Arc<Sink>,
+/// A group between two switches: frames enter by a port of the first, and those that leave by the second go to a sink.
+pub(super) struct Between {
+    pub(super) instance: Instance,
+    pub(super) into: SwitchPort,
 }
 
-impl Group {
-    fn start(kind: Kind, members: u32, options: &Options) -> Result<Self> {
-        let plan = plan(kind, members, options)?;
-        let settings = settings(&plan, options)?;
-        let instance = Instance::start(&plan, Plugs::new())?;
+impl Between {
+    /// Starts the group of a plan, and waits until all of its members serve.
+    ///
+    /// # Errors
+    /// They do not.
+    pub(super) fn start(plan: &Plan, sink: Arc<dyn port::Sink>) -> Result<Self> {
+        let instance = Instance::start(plan, Plugs::new())?;
         let port = |name: &str, to: Arc<dyn port::Sink>| {
             let switch = instance.switches().iter().find(|switch| switch.name() == name);
             Ok::<_, anyhow::Error>(switch.context("a switch of the plan")?.add_port("lab", to)?)
         };
         let into = port("near", Arc::new(Null::new()))?;
-        let sink = Arc::new(device::sink(&settings));
-        let station = port("far", sink.clone())?;
+        let station = port("far", sink)?;
         // So that the switch knows where the station is.
         let mut hello = [0; ethernet::SHORTEST];
         let from = Mac(device::STATION_MAC);
         ethernet::Header { destination: from, source: from, ethertype: 0x88b5 }.write(&mut hello)?;
         station.deliver(&[Frame::new(Bytes::from_slice(&mut hello))]);
-        let group = Self { instance, generator: Generator::new(&settings)?, into, sink };
-        group.wait_until_all_serve(members)?;
-        Ok(group)
+        let between = Self { instance, into };
+        between.wait_until_all_serve()?;
+        Ok(between)
     }
 
-    fn wait_until_all_serve(&self, members: u32) -> Result<()> {
+    /// Waits until all members of the plan serve.
+    ///
+    /// # Errors
+    /// They do not.
+    pub(super) fn wait_until_all_serve(&self) -> Result<()> {
+        let members = self.instance.plan().routers.len();
         let end = Instant::now() + PATIENCE;
         loop {
             let status = self.instance.status();
             let serve = status
                 .iter()
                 .filter(|router| router.member.as_deref().is_some_and(|told| told.starts_with("serving")));
-            if serve.count() == members as usize {
+            if serve.count() == members {
                 return Ok(());
             }
             if Instant::now() >= end {
@@ -121,11 +126,31 @@ impl Group {
             thread::sleep(Duration::from_millis(5));
         }
     }
+}
+
+/// A group with a generator before it and a sink behind it.
+struct Group {
+    between: Between,
+    generator: Generator,
+    sink: Arc<Sink>,
+}
+
+impl Group {
+    fn start(kind: Kind, members: u32, options: &Options) -> Result<Self> {
+        let plan = plan(kind, members, options)?;
+        let settings = settings(&plan, options)?;
+        let sink = Arc::new(device::sink(&settings));
+        // Threads inherit the CPUs of the thread that starts them.
+        cores::allow(&options.all_cpus()?)?;
+        let between = Between::start(&plan, sink.clone())?;
+        cores::pin(options.cpu(0)?)?;
+        Ok(Self { between, generator: Generator::new(&settings)?, sink })
+    }
 
     /// Nanoseconds that the group's threads have run.
     fn spent(&self) -> u64 {
         let mut sum = 0;
-        self.instance.each_thread(&mut |name, ns| {
+        self.between.instance.each_thread(&mut |name, ns| {
             sum += if name.starts_with("core") { ns } else { 0 };
         });
         sum
@@ -136,7 +161,7 @@ impl Group {
         let (came, lost, late) = (counters.frames.get(), counters.missed.get(), counters.late.get());
         let (offered, spent) = (self.generator.counters().frames.get(), self.spent());
         let seconds = for_about(length, 16, || {
-            pump(&mut self.generator, &self.into);
+            pump(&mut self.generator, &self.between.into);
         });
         thread::sleep(REST);
         let counters = self.sink.counters();
@@ -154,13 +179,14 @@ impl Group {
 }
 
 /// The frames that the generator sends: to the group's address on the first switch.
-fn settings(plan: &Plan, options: &Options) -> Result<Settings> {
+pub(super) fn settings(plan: &Plan, options: &Options) -> Result<Settings> {
     let nic =
         plan.groups.first().and_then(|group| group.pattern.nics.first()).context("a group with NICs")?;
     Ok(Settings { destination_mac: Mac(nic.mac.0), ..device::traffic(options) })
 }
 
-fn plan(kind: Kind, members: u32, options: &Options) -> Result<Plan> {
+/// The plan of a group between two switches.
+pub(super) fn plan(kind: Kind, members: u32, options: &Options) -> Result<Plan> {
     let (near, far) = (device::NEAR, "198.19.0.1");
     let text = format!(
         "[switch.near]\n[switch.far]\n[[group]]\nname = \"core\"\nkind = \"{}\"\n{} = {members}\nengine = \"{}\"\n\

@@ -50,6 +50,20 @@ pub struct Figure {
     /// Rows that are to be proportional to their varied parameter.
     #[serde(default, rename = "line")]
     pub lines: Vec<ProportionalityClaim>,
+    /// Best cell of a column, printed beside a number of the paper's text.
+    pub headline: Option<Headline>,
+}
+
+/// Best cell of a column, as a paper's text states it for all of its set-ups.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Headline {
+    /// What the number is.
+    pub what: String,
+    /// Column of which the cell with the highest median counts.
+    pub column: String,
+    /// Number of the paper, in the column's unit.
+    pub published: f64,
 }
 
 /// One column, either measured (`runs`) or computed from others (`of`).
@@ -261,6 +275,8 @@ impl Figure {
             let asked = kinds.iter().filter(|is_asked| **is_asked).count();
             ensure!(asked == 1, "{claim}: either bounds of a ratio, or not_below, or spread_at_most");
         }
+        let headed = self.headline.as_ref().is_none_or(|headline| self.column(&headline.column).is_some());
+        ensure!(headed, "the headline is of a column that is not there");
         self.lines.iter().try_for_each(|line| self.check_line(line))?;
         let shapes = self.shapes.iter().filter_map(|shape| shape.contradicts.as_ref());
         let lines = self.lines.iter().filter_map(|line| line.contradicts.as_ref());

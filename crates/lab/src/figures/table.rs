@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use super::cell::ratio_of;
+use super::headline::headline;
 use super::{Cell, CellResult, Figure, FigureResults};
 use crate::stats::{self, Summary};
 
@@ -46,7 +47,8 @@ pub fn table(figure: &Figure, played: &FigureResults) -> String {
         text.push_str(&super::chart(figure, played));
         text.push_str(&details(figure, played));
     }
-    for line in figure.players.iter().chain(&figure.notes).chain(&slips(figure)).chain(&reasons(played)) {
+    let more = slips(figure).into_iter().chain(headline(figure, played)).chain(reasons(played));
+    for line in figure.players.iter().chain(&figure.notes).cloned().chain(more) {
         let _ = writeln!(text, "* {line}");
     }
     text

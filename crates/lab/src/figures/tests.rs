@@ -125,6 +125,7 @@ fn a_file_that_makes_no_sense_is_refused() {
         format!("draws = \"kvm-path\"\n{good}"),
         "id = \"9/x\"\ntitle = \"t\"\ndraws = \"a horse\"".to_owned(),
         format!("seconds = 0.0\n{good}"),
+        format!("headline = {{ what = \"w\", column = \"d\", published = 1 }}\n{good}"),
         "id = \"9/x\"\ntitle = \"neither\"".to_owned(),
         format!("{good}[[column]]\nname = \"d\"\nunit = \"Mbps\"\nof = \"e\"\n"),
         format!(
@@ -197,6 +198,26 @@ fn a_table_shows_ours_beside_theirs_and_why_a_cell_is_empty() {
     assert!(text.contains("* a slip in the paper: b | m says 99, but 2 Kpps make 16.0"), "{text}");
     let rows: Vec<&str> = text.lines().filter(|line| line.starts_with('|')).collect();
     assert!(rows.iter().all(|row| row.matches('|').count() == 4), "{text}");
+}
+
+#[test]
+fn the_headline_is_the_best_cell_beside_the_papers_number() {
+    let (mut figure, mut played) = two_rows(&[3.456; 6], Some(&[5.0; 6]));
+    assert!(!table(&figure, &played).contains("headline"));
+    let column = "c".to_owned();
+    figure.headline = Some(Headline { what: "most of all".to_owned(), column, published: 1200.0 });
+    let told = |figure: &Figure, played: &FigureResults| {
+        let text = table(figure, played);
+        text.lines().find(|line| line.contains("headline")).map(str::to_owned)
+    };
+    let wanted = "* headline: most of all: 5.00 Kpps (b), the paper's 1200";
+    assert_eq!(told(&figure, &played).as_deref(), Some(wanted));
+    played.cells[1][0].found = CellResult::NotRun("too few CPUs".to_owned());
+    assert!(told(&figure, &played).is_some_and(|line| line.contains("3.46 Kpps (a)")));
+    played.cells[0][0].found = CellResult::NotRun("too few CPUs".to_owned());
+    assert!(told(&figure, &played).is_some_and(|line| line.ends_with("not run, the paper's 1200 Kpps")));
+    // It is item 33 of the papers, and of a column that there is.
+    assert_eq!(super::find("000/fig18").unwrap()[0].headline.as_ref().unwrap().published, 1200.0);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Prebuilt frames, each in a slot of whole cache lines.
 
 use anyhow::{Context, Result, ensure};
-use frame::{ethernet, ipv4, udp};
+use frame::{ethernet, ipv4, ipv6, udp};
 
 use super::Settings;
 use crate::tag;
@@ -40,6 +40,35 @@ impl Patch {
     }
 }
 
+/// Octets of an IPv6 frame that differ between flows.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Patch6 {
+    destination: [u8; 16],
+    port: [u8; 2],
+}
+
+impl Patch6 {
+    /// Turns the frame in `octets`, whatever its flow, into a frame of `flow`.
+    #[inline(always)]
+    pub(super) fn apply(&self, octets: &mut [u8], flow: u32) {
+        const AT: usize = tag::IP + 24;
+        octets[AT..AT + 16].copy_from_slice(&self.destination);
+        octets[UDP6..UDP6 + 2].copy_from_slice(&self.port);
+        octets[FLOW6..FLOW6 + 4].copy_from_slice(&flow.to_be_bytes());
+    }
+}
+
+/// Offsets in an IPv6 frame.
+const UDP6: usize = tag::UDP + tag::LONGER;
+const FLOW6: usize = tag::FLOW + tag::LONGER;
+
+/// Patches of all flows, of one family; none if every slot belongs to one flow permanently.
+#[derive(Debug, Default)]
+pub(super) struct Patches {
+    pub(super) four: Vec<Patch>,
+    pub(super) six: Vec<Patch6>,
+}
+
 /// Buffer of frame slots.
 #[derive(Debug)]
 pub(super) struct Slots {
@@ -51,8 +80,8 @@ pub(super) struct Slots {
 
 impl Slots {
     /// Builds the frames of `flows` flows, flow by flow, repeated until the fewest slots are filled. Also returns the
-    /// patches of the flows; they are empty if every slot belongs to one flow permanently.
-    pub(super) fn build(settings: &Settings, flows: u32) -> Result<(Self, Vec<Patch>)> {
+    /// patches of the flows.
+    pub(super) fn build(settings: &Settings, flows: u32) -> Result<(Self, Patches)> {
         let stride = stride(settings.frame);
         let rounds = FEWEST.div_ceil(flows as usize);
         let whole = flows as usize * rounds;
@@ -66,7 +95,12 @@ impl Slots {
             write_frame(settings, slot as u32 % flows, &mut octets[..settings.frame])?;
         }
         let patched_flows = if patched { 0..flows } else { 0..0 };
-        let patches = patched_flows.map(|flow| patch(settings, flow)).collect::<Result<_>>()?;
+        let mut patches = Patches::default();
+        if settings.is_six() {
+            patches.six = patched_flows.map(|flow| patch6(settings, flow)).collect();
+        } else {
+            patches.four = patched_flows.map(|flow| patch(settings, flow)).collect::<Result<_>>()?;
+        }
         Ok((slots, patches))
     }
 
@@ -98,20 +132,41 @@ fn patch(settings: &Settings, flow: u32) -> Result<Patch> {
     patch.context("a frame is shorter than its headers")
 }
 
-/// Writes a frame without its sequence number. The length in the headers is always that of `settings`.
+fn patch6(settings: &Settings, flow: u32) -> Patch6 {
+    Patch6 { destination: destination6(settings, flow).to_be_bytes(), port: port(flow).to_be_bytes() }
+}
+
+fn destination6(settings: &Settings, flow: u32) -> u128 {
+    settings.destinations6[flow as usize % settings.destinations6.len()]
+}
+
+/// Source port of a flow.
+fn port(flow: u32) -> u16 {
+    (FIRST_PORT + flow % PORTS) as u16
+}
+
+/// Writes a frame without its sequence number. The length in the headers is always that of `settings`. Neither family has a
+/// checksum of UDP: no router looks at it.
 fn write_frame(settings: &Settings, flow: u32, octets: &mut [u8]) -> Result<()> {
-    let destination = settings.destinations[flow as usize % settings.destinations.len()];
-    let payload = (settings.frame - tag::UDP) as u16;
+    let shift = settings.shift();
+    let payload = (settings.frame - tag::UDP - shift) as u16;
     let ethernet = ethernet::Header {
         destination: settings.destination_mac,
         source: settings.source_mac,
-        ethertype: ethernet::IPV4,
+        ethertype: if settings.is_six() { ethernet::IPV6 } else { ethernet::IPV4 },
     };
     ethernet.write(octets)?;
-    ipv4::Header::new(ipv4::UDP, settings.source, destination, payload).write(&mut octets[tag::IP..])?;
-    let source = (FIRST_PORT + flow % PORTS) as u16;
-    let udp = udp::Header { source, destination: settings.destination_port, len: payload, checksum: 0 };
-    udp.write(&mut octets[tag::UDP..])?;
-    octets[tag::FLOW..tag::SEQUENCE].copy_from_slice(&flow.to_be_bytes());
+    let ip = &mut octets[tag::IP..];
+    if settings.is_six() {
+        let destination = destination6(settings, flow);
+        ipv6::Header::new(ipv6::next::UDP, settings.source6, destination, payload).write(ip)?;
+    } else {
+        let destination = settings.destinations[flow as usize % settings.destinations.len()];
+        ipv4::Header::new(ipv4::UDP, settings.source, destination, payload).write(ip)?;
+    }
+    let udp =
+        udp::Header { source: port(flow), destination: settings.destination_port, len: payload, checksum: 0 };
+    udp.write(&mut octets[tag::UDP + shift..])?;
+    octets[tag::FLOW + shift..tag::SEQUENCE + shift].copy_from_slice(&flow.to_be_bytes());
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Source of test frames: IPv4/UDP, prebuilt and delivered without copying.
+//! Source of test frames: UDP over IPv4 or IPv6, prebuilt and delivered without copying.
 //!
 //! The only write per frame is its sequence number (and, if there are too many flows for prebuilt frames, the few
 //! octets in which flows differ). Flows alternate, so the n-th frame of a run is frame `n / flows` of flow
@@ -17,7 +17,7 @@ use port::{Frame, Frames, Source};
 use ring::{BURST, Bytes};
 
 use crate::tag;
-use frames::{Patch, Slots};
+use frames::{Patch, Patch6, Patches, Slots};
 pub use pace::{Clock, Monotonic, Pace};
 
 ledger::counters! {
@@ -46,6 +46,10 @@ pub struct Settings {
     /// IPv4 destinations, in host byte order; at least one. Flows are assigned to them round-robin, in an order
     /// given by `seed`.
     pub destinations: Vec<u32>,
+    /// IPv6 source address, in host byte order.
+    pub source6: u128,
+    /// IPv6 destinations, in host byte order: if there are any, all frames are IPv6.
+    pub destinations6: Vec<u128>,
     /// UDP destination port.
     pub destination_port: u16,
     /// Number of flows, raised to the number of destinations if that is larger. Each has its own source port or
@@ -60,13 +64,16 @@ pub struct Settings {
 }
 
 impl Default for Settings {
-    /// 64 octets, 100 flows, from 198.18.0.2 to 198.18.1.2 (RFC 2544's benchmark addresses), flat out.
+    /// 64 octets, 100 flows, from 198.18.0.2 to 198.18.1.2 (RFC 2544's benchmark addresses; RFC 5180 has those of IPv6), flat
+    /// out.
     fn default() -> Self {
         Self {
             source_mac: Mac([2, 0, 0, 0, 0, 0xaa]),
             destination_mac: Mac([2, 0, 0, 0, 1, 0]),
             source: 0xc612_0002,
             destinations: vec![0xc612_0102],
+            source6: 0x2001_0002 << 96 | 2,
+            destinations6: Vec::new(),
             destination_port: 2000,
             flows: 100,
             frame: 64,
@@ -79,14 +86,27 @@ impl Default for Settings {
 impl Settings {
     /// Number of flows that will be generated.
     pub fn flow_count(&self) -> u32 {
-        self.flows.max(self.destinations.len() as u32).max(1)
+        let destinations = if self.is_six() { self.destinations6.len() } else { self.destinations.len() };
+        self.flows.max(destinations as u32).max(1)
+    }
+
+    /// True if the frames are IPv6.
+    pub fn is_six(&self) -> bool {
+        !self.destinations6.is_empty()
+    }
+
+    /// Octets by which what is behind the IP header is later than in an IPv4 frame.
+    fn shift(&self) -> usize {
+        if self.is_six() { tag::LONGER } else { 0 }
     }
 
     fn check(&self) -> Result<()> {
-        let sizes = tag::SHORTEST..=tag::LONGEST;
+        let shortest = if self.is_six() { tag::SHORTEST_SIX } else { tag::SHORTEST };
+        let sizes = shortest..=tag::LONGEST;
         ensure!(sizes.contains(&self.frame), "frame must be {sizes:?} octets, not {}", self.frame);
         ensure!(!self.destinations.is_empty(), "the generator needs at least one destination");
-        ensure!(self.destinations.len() <= 1 << 24, "the generator takes at most 2^24 destinations");
+        let most = self.destinations.len().max(self.destinations6.len());
+        ensure!(most <= 1 << 24, "the generator takes at most 2^24 destinations");
         ensure!(self.flows <= 1 << 24, "the generator makes at most 2^24 flows, not {}", self.flows);
         if let Some(rate) = self.rate {
             ensure!(rate.is_finite() && rate > 0.0, "rate must be more than 0 frames a second, not {rate}");
@@ -100,7 +120,10 @@ impl Settings {
 pub struct Generator<C = Monotonic> {
     slots: Slots,
     patches: Vec<Patch>,
+    patches6: Vec<Patch6>,
     frame: usize,
+    /// Offset of the sequence number.
+    sequence_at: usize,
     flows: u32,
     slot: usize,
     flow: u32,
@@ -124,11 +147,14 @@ impl<C: Clock> Generator<C> {
         let flows = settings.flow_count();
         let mut settings = settings.clone();
         shuffle(&mut settings.destinations, settings.seed);
-        let (slots, patches) = Slots::build(&settings, flows)?;
+        shuffle(&mut settings.destinations6, settings.seed);
+        let (slots, Patches { four, six }) = Slots::build(&settings, flows)?;
         Ok(Self {
             slots,
-            patches,
+            patches: four,
+            patches6: six,
             frame: settings.frame,
+            sequence_at: tag::SEQUENCE + settings.shift(),
             flows,
             slot: 0,
             flow: 0,
@@ -164,8 +190,10 @@ impl<C: Clock> Generator<C> {
             let octets = &mut slot[..self.frame];
             if let Some(patch) = self.patches.get(self.flow as usize) {
                 patch.apply(octets, self.flow);
+            } else if let Some(patch) = self.patches6.get(self.flow as usize) {
+                patch.apply(octets, self.flow);
             }
-            octets[tag::SEQUENCE..tag::SEQUENCE + 4].copy_from_slice(&self.sequence.to_be_bytes());
+            octets[self.sequence_at..self.sequence_at + 4].copy_from_slice(&self.sequence.to_be_bytes());
             shown.push(Frame::new(Bytes::from_slice(octets)));
             self.flow += 1;
             if self.flow == self.flows {
@@ -203,25 +231,27 @@ impl<C: Clock> Source for Generator<C> {
     }
 }
 
-/// Returns a generator's first frames, at most `most` and at most one burst, as octets.
+/// Returns a generator's first frames as octets: as many as asked for.
 ///
 /// # Errors
 /// The settings are invalid.
-pub fn first_frames(settings: &Settings, most: usize) -> Result<Vec<Vec<u8>>> {
-    let mut all = Vec::new();
-    Generator::new(settings)?.drain(most, &mut |frames| {
-        for frame in frames {
-            let mut octets = vec![0; frame.len()];
-            frame.octets().copy_to_slice(&mut octets);
-            all.push(octets);
-        }
-    });
-    ensure!(!all.is_empty(), "the generator gives no frame");
+pub fn first_frames(settings: &Settings, count: usize) -> Result<Vec<Vec<u8>>> {
+    let (mut all, mut generator) = (Vec::new(), Generator::new(settings)?);
+    while all.len() < count {
+        let given = generator.drain(count - all.len(), &mut |frames| {
+            for frame in frames {
+                let mut octets = vec![0; frame.len()];
+                frame.octets().copy_to_slice(&mut octets);
+                all.push(octets);
+            }
+        });
+        ensure!(given > 0, "the generator gives no frame");
+    }
     Ok(all)
 }
 
 /// Fisher-Yates shuffle with a generator of Marsaglia's xorshift family.
-fn shuffle(list: &mut [u32], seed: u64) {
+fn shuffle<T>(list: &mut [T], seed: u64) {
     let mut state = seed;
     if state == 0 {
         return;

@@ -2,12 +2,18 @@
 
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use sched::account::{Account, Sample, Split, Thread, TimeCategory};
 
 /// Process ID of `kthreadd`, the parent of all kernel threads.
 const KTHREADD: u32 = 2;
+
+/// Separator of the name of a group and the number of a member.
+const MEMBER: char = '_';
+/// Beginning of the names of balancers and of their threads.
+const BALANCER: &str = "lb";
 
 /// Reader of the CPU account.
 pub(crate) struct Reader {
@@ -75,6 +81,48 @@ pub(crate) fn used(split: &Split, router: Option<usize>) -> Used {
     used
 }
 
+/// Stage of a multistage group that a thread belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// A balancer: a thread of the run (`NAME/lb0`), or a virtual machine (`NAME_lb0`).
+    Balancer,
+    /// A back end: `NAME_0`.
+    BackEnd,
+}
+
+/// Class of a router's thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Class {
+    /// A vCPU.
+    Vcpu,
+    /// Any other thread: it moves frames.
+    Mover,
+}
+
+/// Returns the stage and class of a thread of a multistage group; `None` for threads of no stage, such as the group's own.
+pub(crate) fn stage(name: &str) -> Option<(Stage, Class)> {
+    let (router, role) = name.split_once('/')?;
+    let class = if role.starts_with("vc") { Class::Vcpu } else { Class::Mover };
+    match router.split_once(MEMBER) {
+        Some((_, member)) if member.starts_with(BALANCER) => Some((Stage::Balancer, class)),
+        Some(_) => Some((Stage::BackEnd, class)),
+        None => role.starts_with(BALANCER).then_some((Stage::Balancer, class)),
+    }
+}
+
+/// CPU shares of the threads of a stage.
+pub(crate) fn of_stage(split: &Split, wanted: Stage) -> Used {
+    let mut used = Used::default();
+    for (name, thread) in &split.threads {
+        match stage(name) {
+            Some((found, Class::Vcpu)) if found == wanted => used.vcpu += thread.run / split.interval,
+            Some((found, Class::Mover)) if found == wanted => used.vhost += thread.run / split.interval,
+            _ => {}
+        }
+    }
+    used
+}
+
 /// Shares of a CPU in softirqs, and idle.
 pub(crate) fn of_cpu(split: &Split, cpu: usize) -> Option<[f64; 2]> {
     let core = split.cores.get(&u32::try_from(cpu).ok()?)?;
@@ -116,6 +164,13 @@ pub(crate) fn busy(split: &Split, cpu: usize) -> Option<Busy> {
 /// Returns the router to which a thread of this name belongs.
 pub(crate) fn router(name: &str) -> Option<usize> {
     class(name).map(|(router, _)| router)
+}
+
+/// Returns what follows the name of the group in that of the member or balancer to which a thread belongs (`_0`, `_lb0`); empty for
+/// other threads.
+pub(crate) fn member(name: &str) -> &str {
+    let router = name.split('/').next().unwrap_or_default();
+    router.find(MEMBER).and_then(|at| router.get(at..)).unwrap_or_default()
 }
 
 /// Lists the routers' threads in the processes descended from the supervisor.
@@ -169,8 +224,30 @@ pub(crate) fn is_vhost_net(name: &str) -> bool {
     number.is_some_and(|number| !number.is_empty() && number.bytes().all(|octet| octet.is_ascii_digit()))
 }
 
+/// Returns the CPU time so far of all threads of a process and its descendants, whatever they are called.
+///
+/// # Errors
+/// There is no /proc.
+pub(crate) fn of_all(first: u32) -> Result<Duration> {
+    let mut sum = Duration::ZERO;
+    for process in processes(first)? {
+        let Ok(tasks) = fs::read_dir(format!("/proc/{process}/task")) else { continue };
+        let stats = tasks.flatten().filter_map(|task| fs::read_to_string(task.path().join("schedstat")).ok());
+        sum += stats.filter_map(|stat| ran(&stat)).sum::<Duration>();
+    }
+    Ok(sum)
+}
+
+/// Parses the time that a thread has run out of its `schedstat`: the first number, in nanoseconds.
+fn ran(schedstat: &str) -> Option<Duration> {
+    Some(Duration::from_nanos(schedstat.split_whitespace().next()?.parse().ok()?))
+}
+
 /// Returns a process and all its descendants.
-fn processes(first: u32) -> Result<Vec<u32>> {
+///
+/// # Errors
+/// There is no /proc.
+pub(crate) fn processes(first: u32) -> Result<Vec<u32>> {
     let parents = parents()?;
     let mut found = vec![first];
     let mut at = 0;
@@ -209,7 +286,7 @@ fn thread(process: u32, task: &Path) -> Option<Thread> {
 fn class(name: &str) -> Option<(usize, TimeCategory)> {
     let (router, role) = name.split_once('/')?;
     // Members of a group have its name and a number.
-    let router = router.split_once('_').map_or(router, |(group, _)| group);
+    let router = router.split_once(MEMBER).map_or(router, |(group, _)| group);
     let letter =
         router.bytes().last().filter(|letter| router.starts_with('l') && letter.is_ascii_lowercase())?;
     let column = if role.starts_with("vc") { TimeCategory::Guest } else { TimeCategory::Vhost };

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use engine::Guest;
 use nic_port::NicQueues;
 use port::pump;
@@ -54,6 +54,21 @@ impl Lane {
             (near.sink_of(number, lanes), of(near), of(far))
         };
         let (offered, flows) = (generator.counters(), share.flow_count());
+        Ok(Self { generator, offered, into, out_of, back, sink, flows, passes: (0, 0) })
+    }
+
+    /// Creates the lane of a pair of NICs, from the first of them to the second.
+    ///
+    /// # Errors
+    /// The router has no such pair, or the settings are invalid.
+    pub(crate) fn of_nics(router: &Guest, settings: &Settings, pair: usize) -> Result<Self> {
+        let nic = |number: usize| router.nics().get(number).context("a router without this pair of NICs");
+        let (near, far) = (nic(2 * pair)?, nic(2 * pair + 1)?);
+        let generator = Generator::new(settings)?;
+        let sink = Arc::new(device::sink(settings));
+        let (into, back, out_of) =
+            (near.sink(), Mover::new(near, sink.clone()), Mover::new(far, sink.clone()));
+        let (offered, flows) = (generator.counters(), settings.flow_count());
         Ok(Self { generator, offered, into, out_of, back, sink, flows, passes: (0, 0) })
     }
 

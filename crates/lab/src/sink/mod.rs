@@ -6,7 +6,7 @@ mod tests;
 
 use std::sync::{Mutex, PoisonError};
 
-use frame::{Mac, ethernet, ipv4};
+use frame::{Mac, ethernet, ipv4, ipv6};
 use port::Frame;
 
 use crate::tag;
@@ -54,7 +54,9 @@ pub struct Expected {
     pub flows: u32,
     /// Octets of each frame, without FCS.
     pub frame: usize,
-    /// Time to live: 64 less the routers on the way.
+    /// True if the frames are IPv6.
+    pub six: bool,
+    /// Time to live, or hop limit: 64 less the routers on the way.
     pub ttl: u8,
     /// Ethernet destination address; none: any.
     pub destination_mac: Option<Mac>,
@@ -66,6 +68,8 @@ pub struct Sink {
     expected: Expected,
     /// UDP length and checksum, which also identify the generator's frames.
     mark: [u8; 4],
+    /// Offset of these, before the tag.
+    mark_at: usize,
     state: Mutex<State>,
     counters: SinkCounters,
 }
@@ -89,9 +93,11 @@ struct Tally {
 impl Sink {
     /// Creates a sink without history: all flows start at number 0.
     pub fn new(expected: Expected) -> Self {
-        let udp_len = (expected.frame.saturating_sub(tag::UDP) as u16).to_be_bytes();
+        let shift = if expected.six { tag::LONGER } else { 0 };
+        let udp_len = (expected.frame.saturating_sub(tag::UDP + shift) as u16).to_be_bytes();
         Self {
             mark: [udp_len[0], udp_len[1], 0, 0],
+            mark_at: tag::FLOW - 4 + shift,
             state: Mutex::new(State {
                 flows: vec![Flow::default(); expected.flows as usize],
                 until_check: 0,
@@ -109,7 +115,7 @@ impl Sink {
     /// Reads a frame's tag: length and mark, flow, sequence number.
     #[inline(always)]
     fn note(&self, frame: &Frame<'_>, flows: &mut [Flow], tally: &mut Tally) {
-        let octets: Option<[u8; 12]> = frame.octets().read(tag::FLOW - 4);
+        let octets: Option<[u8; 12]> = frame.octets().read(self.mark_at);
         let Some([a, b, c, d, f0, f1, f2, f3, s0, s1, s2, s3]) = octets else {
             tally.foreign += 1;
             return;
@@ -139,6 +145,29 @@ impl Sink {
     }
 
     fn is_as_expected(&self, frame: &Frame<'_>) -> bool {
+        if self.expected.six { self.is_as_expected6(frame) } else { self.is_as_expected4(frame) }
+    }
+
+    fn is_as_expected6(&self, frame: &Frame<'_>) -> bool {
+        let Some(head) = frame.octets().read::<{ tag::FLOW + tag::LONGER }>(0) else {
+            return false;
+        };
+        let Ok((ethernet, ip)) = ethernet::Header::parse(&head) else {
+            return false;
+        };
+        let Ok(packet) = ipv6::Packet::parse_quoted(ip) else {
+            return false;
+        };
+        let (header, expected) = (packet.header(), &self.expected);
+        ethernet.ethertype == ethernet::IPV6
+            && expected.destination_mac.is_none_or(|mac| mac == ethernet.destination)
+            && frame.len() == expected.frame
+            && header.total_len() + tag::IP == expected.frame
+            && header.next_header == ipv6::next::UDP
+            && header.hop_limit == expected.ttl
+    }
+
+    fn is_as_expected4(&self, frame: &Frame<'_>) -> bool {
         let Some(head) = frame.octets().read::<{ tag::FLOW }>(0) else {
             return false;
         };

@@ -13,7 +13,7 @@ const FLOWS: u32 = 5;
 
 fn expected() -> Expected {
     let mac = Settings::default().destination_mac;
-    Expected { flows: FLOWS, frame: 64, ttl: 64, destination_mac: Some(mac) }
+    Expected { flows: FLOWS, frame: 64, six: false, ttl: 64, destination_mac: Some(mac) }
 }
 
 /// Returns the first `n` frames of the generator.
@@ -109,6 +109,31 @@ fn a_router_that_forgot_the_ttl_is_noticed() {
     let sink = Sink::new(Expected { ttl: 63, ..expected() });
     deliver(&sink, &mut frames(61));
     assert_eq!(faults(&sink)[5], 1);
+}
+
+#[test]
+fn frames_of_ipv6_are_checked_as_well() {
+    let destinations6 = (0..u128::from(FLOWS)).map(|n| 0x2001_0002_0000_0001 << 64 | n).collect();
+    let settings = Settings { flows: FLOWS, frame: 80, destinations6, ..Settings::default() };
+    let expected = |ttl| Expected { frame: 80, six: true, ttl, ..expected() };
+    let mut generator = Generator::new(&settings).unwrap();
+    let mut stream: Vec<Vec<u8>> = Vec::new();
+    while stream.len() < 61 {
+        generator.drain(61 - stream.len(), &mut |shown| {
+            stream.extend(shown.iter().map(|frame| {
+                let mut octets = vec![0; frame.len()];
+                frame.octets().copy_to_slice(&mut octets);
+                octets
+            }));
+        });
+    }
+    let sink = Sink::new(expected(64));
+    deliver(&sink, &mut stream);
+    assert_eq!(faults(&sink), [0; 6]);
+    let sink = Sink::new(expected(63));
+    deliver(&sink, &mut stream);
+    assert_eq!(faults(&sink)[5], 1, "the hop limit is not decremented");
+    assert!(Generator::new(&Settings { frame: 69, ..settings }).is_err(), "a tag has no room");
 }
 
 #[test]

@@ -27,6 +27,21 @@ fn forward() {
 }
 
 #[test]
+fn forward_between_the_nics_of_each_pair() {
+    let Some(_cpus) = ready(false) else { return };
+    for (options, engine) in engines() {
+        let options = Options { nics: 6, flows: 30, ..options };
+        let [(outcome, line)] = outcomes("forward", &options).try_into().unwrap();
+        assert_eq!(line.name, format!("forward/{engine}/virtio-net/64/flows=30/nics=6"));
+        assert_eq!(figure(&line, "bad"), 0.0);
+        let ledger = outcome.ledger();
+        for nic in ["far", "far1", "far2"] {
+            assert!(ledger.get(&format!("{nic}.tx.frames")).unwrap() > 0, "{nic}");
+        }
+    }
+}
+
+#[test]
 fn guest_to_guest_loses_nothing_and_floods_nothing() {
     let Some(_cpus) = ready(false) else { return };
     for (options, engine) in engines() {

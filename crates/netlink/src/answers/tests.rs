@@ -74,8 +74,8 @@ fn wrong_lengths_end_the_datagram_and_strange_messages_do_not() {
         assert_eq!(found.len(), 2, "{wrong}: {found:?}");
         assert_eq!(found[1].as_ref().expect_err("damaged").kind(), io::ErrorKind::InvalidData);
     }
-    // A message of traffic control, one of an unknown type, and a link message without its header.
-    let strange = [raw(36, &[0; 20]), raw(900, &[]), raw(16, &[0; 3]), good].concat();
+    // A class of traffic control, a message of an unknown type, and a link message without its header.
+    let strange = [raw(40, &[0; 20]), raw(900, &[]), raw(16, &[0; 3]), good].concat();
     let found = all(&strange);
     assert_eq!(found.len(), 4);
     assert!(matches!(found[0], Ok(Answer { content: Content::Other, .. })), "{:?}", found[0]);
@@ -95,4 +95,14 @@ fn every_cut_of_a_datagram_is_read_without_harm() {
         torn.get_mut(end).into_iter().for_each(|octet| *octet ^= 0xff);
         answers(&torn).for_each(drop);
     }
+}
+
+#[test]
+fn a_queueing_discipline_is_handed_on_as_it_is() {
+    let body: Vec<u8> = (0..24).collect();
+    let found = all(&raw(36, &body)).pop().expect("a message").expect("readable");
+    assert_eq!(found.sequence, 7);
+    assert!(matches!(found.content, Content::Queue(octets) if octets == body));
+    let empty = all(&raw(36, &[])).pop().expect("a message").expect("readable");
+    assert!(matches!(empty.content, Content::Queue(octets) if octets.is_empty()));
 }

@@ -181,7 +181,8 @@ impl Slot {
     fn write(&self, entry: &Entry) {
         let [a, b, c, d, e, f] = entry.mac.0;
         let state = entry.state as u32 | u32::from(entry.probes) << 8 | u32::from(entry.nic) << 16;
-        let sequence = self.sequence.load(Relaxed);
+        // It is odd where an earlier writer of a shared table has ended within a change.
+        let sequence = self.sequence.load(Relaxed) & !1;
         self.sequence.store(sequence.wrapping_add(1), Relaxed);
         // The odd sequence must be visible before any new word ...
         fence(Release);
@@ -222,6 +223,12 @@ impl Bucket {
         self.slots[way].peek()
     }
 
+    /// Empties slots that a writer has left within a change; returns how many. The caller holds the lock.
+    pub(super) fn repair(&self) -> usize {
+        let torn = |way: &usize| self.slots[*way].sequence.load(Relaxed) & 1 != 0;
+        (0..WAYS).filter(torn).inspect(|way| self.write(*way, 0, &Entry::default())).count()
+    }
+
     /// Returns the number of free slots; the caller holds the lock.
     pub(super) fn free(&self) -> usize {
         self.tags.iter().filter(|tag| tag.load(Relaxed) == 0).count()
@@ -232,5 +239,15 @@ impl Bucket {
         self.slots[way].write(entry);
         let tag = if entry.state == State::Empty { 0 } else { tag };
         self.tags[way].store(tag, Release);
+    }
+
+    /// Leaves the first entry as a writer does that ends within a change; returns it.
+    #[cfg(test)]
+    pub(super) fn tear(&self) -> Option<Entry> {
+        let way = (0..WAYS).find(|way| self.read(*way).is_some())?;
+        let entry = self.peek(way);
+        self.slots[way].sequence.fetch_add(1, Relaxed);
+        self.slots[way].mac.store(0, Relaxed);
+        Some(entry)
     }
 }

@@ -1,13 +1,15 @@
-//! Other roles of a firmware, for measurements: traffic endpoints at both ends of a router, and substitutes for a
-//! router.
+//! Other roles of a firmware: the balancer before the members of a group, and for measurements traffic endpoints at both ends of a
+//! router, and substitutes for a router.
 
 mod application;
+mod balancer;
 mod echo;
 mod sink;
 mod source;
 mod source_sink;
 
 pub use application::{Application, Clock, LONGEST_QUEUE, Load};
+pub use balancer::{Balancer, MOST_LINKS};
 pub use echo::Echo;
 pub use sink::{Sink, Tally};
 pub use source::{Source, Traffic};

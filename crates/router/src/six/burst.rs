@@ -1,8 +1,8 @@
-//! The hot path for NICs at which IPv6 is seen, or whose sources are filtered: handles one burst of IPv4 and IPv6 frames in
-//! passes, so that the memory reads of 64 frames overlap.
+//! The hot path for NICs at which IPv6 or VLAN tags are seen, or whose sources are filtered: handles one burst of IPv4 and IPv6
+//! frames in passes, so that the memory reads of 64 frames overlap.
 //!
-//! Bursts of other NICs take the path of `crate::burst` and pay nothing. A NIC comes here with its first IPv6 frame, and
-//! leaves after a burst without any.
+//! Bursts of other NICs take the path of `crate::burst` and pay nothing. A NIC comes here with its first IPv6 frame or tag, and
+//! leaves after a burst without any. Tags are looked for only in frames that are neither plain IPv4 nor plain IPv6.
 
 use frame::{ethernet, ipv6};
 
@@ -12,6 +12,7 @@ use crate::platform::{Buffer, Burst, HEAD, Platform};
 use crate::router::Router;
 use crate::routes::{Routes, Routes6};
 use crate::sources;
+use crate::tags;
 
 /// Length of an Ethernet header and a fixed IPv6 header.
 const HEADERS: usize = ethernet::HEADER + ipv6::HEADER;
@@ -28,6 +29,19 @@ enum Way<S, T> {
     Four(u32, S),
     /// IPv6: destination and state of the lookup.
     Six(u128, T),
+}
+
+/// The way of a frame with these tables.
+type WayOf<R> = Way<<R as Routes>::Step, <<R as Routes>::Six as Routes6>::Step>;
+/// The ways of a burst.
+type Ways<R> = [WayOf<R>; ring::BURST];
+/// The interfaces at which the frames of a burst arrive.
+type Came = [u8; ring::BURST];
+
+/// Returns true if a frame says that it is IPv6.
+#[inline(always)]
+fn is_six<B: Buffer>(buffer: &mut B) -> bool {
+    head_word(buffer.head(), 12) & 0xffff == PLAIN & 0xffff
 }
 
 fn address(head: &[u8; HEAD], at: usize) -> u128 {
@@ -79,10 +93,10 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
         for buffer in burst.iter() {
             buffer.prefetch();
         }
-        let mut ways = [Way::Slow; ring::BURST];
-        let sixes = self.begin(nic, burst, &mut ways);
-        if sixes == 0 {
-            self.six_seen &= !(1 << nic);
+        let mut ways: Ways<R> = [Way::Slow; ring::BURST];
+        let mut came = [nic as u8; ring::BURST];
+        if self.begin(nic, burst, (&mut ways, &mut came)) == 0 {
+            self.mixed &= !(1 << nic);
         }
         let table = self.routes.six();
         for _ in 0..<R::Six as Routes6>::STEPS {
@@ -99,42 +113,32 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
                 break;
             }
         }
-        self.finish_burst(platform, nic, burst, &ways)
+        self.finish_burst(platform, burst, (&ways, &came))
     }
 
-    /// The first passes: classifies the frames and begins their lookups; returns the number of IPv6 frames.
+    /// The first passes: takes tags off, classifies the frames and begins their lookups; `came` gets the interfaces at which they
+    /// arrive. Returns the number of IPv6 frames and of frames with tags.
     #[inline(always)]
-    fn begin(
-        &self,
-        nic: usize,
-        burst: &mut Burst<B>,
-        ways: &mut [Way<R::Step, <R::Six as Routes6>::Step>; ring::BURST],
-    ) -> usize {
+    fn begin(&self, nic: usize, burst: &mut Burst<B>, (ways, came): (&mut Ways<R>, &mut Came)) -> usize {
         let own = mac_word(self.nics[nic].mac);
-        let (routes, table) = (self.routes, self.routes.six());
-        let (nics, filter) = (&self.nics, &self.sources);
-        let is_ours = |source| filter.suspects(source) && sources::is_ours(nics, source);
-        let ours6 = |source| filter.suspects6(source) && is_ours6(nics, source);
-        let checked = self.checked >> nic & 1 != 0;
-        let mut sixes = 0;
-        for (buffer, way) in burst.iter_mut().zip(ways.iter_mut()) {
-            let is_six = head_word(buffer.head(), 12) & 0xffff == PLAIN & 0xffff;
-            sixes += usize::from(is_six);
-            if is_six {
-                if let Some(destination) = classify6(buffer, own, ours6)
-                    && (!checked || self.is_expected6(address(buffer.head(), 22), nic))
-                {
-                    *way = Way::Six(destination, table.first(destination));
+        let routes = self.routes;
+        let mut mixed = 0;
+        for ((buffer, way), came) in burst.iter_mut().zip(ways.iter_mut()).zip(came) {
+            *way = self.way(buffer, (nic, own));
+            match way {
+                Way::Four(..) => {}
+                Way::Six(..) => mixed += 1,
+                Way::Slow => {
+                    mixed += usize::from(is_six(buffer));
+                    if tags::has_tag(buffer) {
+                        mixed += 1;
+                        if let Some(interface) = self.untag(buffer, nic as u8) {
+                            *came = interface;
+                            let interface = usize::from(interface);
+                            *way = self.way(buffer, (interface, mac_word(self.nics[interface].mac)));
+                        }
+                    }
                 }
-                continue;
-            }
-            let destination = classify(buffer, own, is_ours);
-            if destination == NOT_FOR_US {
-                continue;
-            }
-            if !checked || self.is_expected(head_u32(buffer.head(), 26), nic) {
-                routes.prefetch(destination);
-                *way = Way::Four(destination, R::Step::default());
             }
         }
         for way in ways.iter_mut() {
@@ -142,7 +146,31 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
                 *step = routes.first(*destination);
             }
         }
-        sixes
+        mixed
+    }
+
+    /// Returns the way of a frame without tags that arrives at an interface with this Ethernet address; begins its lookup.
+    #[inline(always)]
+    fn way(&self, buffer: &mut B, (nic, own): (usize, u64)) -> WayOf<R> {
+        let (routes, table) = (self.routes, self.routes.six());
+        let (nics, filter) = (&self.nics, &self.sources);
+        let checked = self.checked >> nic & 1 != 0;
+        if is_six(buffer) {
+            let ours = |source| filter.suspects6(source) && is_ours6(nics, source);
+            return match classify6(buffer, own, ours) {
+                Some(destination) if !checked || self.is_expected6(address(buffer.head(), 22), nic) => {
+                    Way::Six(destination, table.first(destination))
+                }
+                _ => Way::Slow,
+            };
+        }
+        let ours = |source| filter.suspects(source) && sources::is_ours(nics, source);
+        let destination = classify(buffer, own, ours);
+        if destination == NOT_FOR_US || checked && !self.is_expected(head_u32(buffer.head(), 26), nic) {
+            return Way::Slow;
+        }
+        routes.prefetch(destination);
+        Way::Four(destination, R::Step::default())
     }
 
     /// The last pass: ends the lookups, rewrites the frames, and appends them to the bursts of their NICs.
@@ -150,14 +178,13 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
     fn finish_burst<P: Platform<Buffer = B>>(
         &mut self,
         platform: &mut P,
-        nic: usize,
         burst: &mut Burst<B>,
-        ways: &[Way<R::Step, <R::Six as Routes6>::Step>; ring::BURST],
+        (ways, came): (&Ways<R>, &Came),
     ) -> usize {
         let frames = burst.len();
         let (routes, table) = (self.routes, self.routes.six());
         let mut forwarded = 0;
-        for (mut buffer, way) in burst.drain(..).zip(ways) {
+        for ((mut buffer, way), came) in burst.drain(..).zip(ways).zip(came) {
             let (len, generation) = (buffer.wire_len(), self.generation);
             let out = match *way {
                 Way::Slow => None,
@@ -168,7 +195,7 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
                             rewrite(&mut buffer, &entry.header);
                             Some(entry.nic())
                         }
-                        None => self.by_group(&mut buffer, (hop, destination)),
+                        None => self.detour(&mut buffer, (hop, destination)),
                     }
                 }
                 Way::Six(destination, step) => {
@@ -178,7 +205,7 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
                             age(&mut buffer, &entry.header);
                             Some(entry.nic())
                         }
-                        None => self.by_group6(&mut buffer, (hop, destination)),
+                        None => self.detour6(&mut buffer, (hop, destination)),
                     }
                 }
             };
@@ -187,7 +214,7 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
                     self.append(platform, out, buffer);
                     forwarded += 1;
                 }
-                None => self.accept(platform, buffer, nic as u8),
+                None => self.accept(platform, buffer, *came),
             }
         }
         self.counters.forwarded.add(forwarded);

@@ -34,7 +34,7 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
         if !self.nics[usize::from(nic)].six.is_on() {
             return self.discard(platform, buffer, origin, &counters.drop_protocol);
         }
-        self.six_seen |= 1 << nic;
+        self.mixed |= 1 << nic;
         let to_group = buffer.octets()[0] & 1 != 0;
         let Ok(header) = whole_packet(&mut buffer) else {
             return self.discard(platform, buffer, origin, &counters.drop_ip_header);
@@ -158,13 +158,12 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
         };
         let own = &self.nics[usize::from(nic)];
         let header = ethernet::Header { destination: mac, source: own.mac, ethertype: ethernet::IPV6 };
-        let (mtu, tagged) = (own.mtu, !own.tags.is_empty());
+        let (mtu, is_port) = (own.mtu, own.is_port());
         let entry = Adjacency::with_header(nic, own.mtu, header);
         let Held { mut buffer, origin } = packet;
         let destination = head_destination(&mut buffer);
         if let Some(hop) = hop {
-            let kept = if tagged { entry.off_the_hot_path() } else { entry };
-            self.keep_entry6(hop, destination, kept);
+            self.keep_entry6(hop, destination, if is_port { entry } else { entry.tagged() });
         }
         let longest = longest(&mut buffer);
         if longest > usize::from(mtu) {
@@ -172,9 +171,6 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
             return self.refuse6(platform, refused, Reason6::TooBig { mtu });
         }
         finish(&mut buffer, origin, &entry);
-        if tagged && buffer.offload().gso().is_some() {
-            return self.send_segments(platform, (buffer, origin), entry.interface());
-        }
         self.send(platform, entry.interface(), buffer, origin);
     }
 

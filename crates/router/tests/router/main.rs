@@ -2,6 +2,8 @@
 
 mod application;
 mod arp;
+mod balancer;
+mod common_neighbours;
 mod corners;
 mod forwarding;
 mod fragments;

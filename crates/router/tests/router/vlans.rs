@@ -3,13 +3,14 @@
 use frame::offload::{Gso, Offload};
 use frame::vlan::{self, Tag};
 use frame::{Mac, arp, icmp, ipv4};
+use ledger::Counter;
 
 use crate::world::*;
 
 const HOST: Mac = Mac([2, 0, 0, 0, 0x70, 1]);
 /// Tags of the two interfaces, the outer one first.
-const ONE: [Tag; 1] = [Tag::new(vlan::CUSTOMER, 100)];
-const TWO: [Tag; 2] = [Tag::new(vlan::SERVICE, 200), Tag::new(vlan::CUSTOMER, 100)];
+pub(crate) const ONE: [Tag; 1] = [Tag::new(vlan::CUSTOMER, 100)];
+pub(crate) const TWO: [Tag; 2] = [Tag::new(vlan::SERVICE, 200), Tag::new(vlan::CUSTOMER, 100)];
 
 fn lab() -> Lab {
     let mut lab = Lab::wanted(table(), &Wanted { vlans: true, ..USUAL });
@@ -21,12 +22,12 @@ fn lab() -> Lab {
     lab
 }
 
-fn tags_of(frame: &[u8]) -> Vec<Tag> {
+pub(crate) fn tags_of(frame: &[u8]) -> Vec<Tag> {
     vlan::Tags::parse(frame).unwrap().tags().to_vec()
 }
 
 /// Returns the frame with these tags.
-fn tagged(frame: &[u8], tags: &[Tag]) -> Vec<u8> {
+pub(crate) fn tagged(frame: &[u8], tags: &[Tag]) -> Vec<u8> {
     let mut frame = frame.to_vec();
     for tag in tags.iter().rev() {
         frame.extend([0; vlan::TAG]);
@@ -36,7 +37,7 @@ fn tagged(frame: &[u8], tags: &[Tag]) -> Vec<u8> {
 }
 
 /// Returns the frame without its tags.
-fn bare(frame: &[u8]) -> Vec<u8> {
+pub(crate) fn bare(frame: &[u8]) -> Vec<u8> {
     let mut frame = frame.to_vec();
     while vlan::remove(&mut frame).is_ok() {
         frame.truncate(frame.len() - vlan::TAG);
@@ -65,7 +66,8 @@ fn greet(lab: &mut Lab) {
 fn packets_go_between_vlans_and_nics() {
     let mut lab = lab();
     greet(&mut lab);
-    for _ in 0..2 {
+    slow_ones();
+    for round in 0..3 {
         // From a NIC to a VLAN, from there to the other one, and to a NIC.
         lab.push(2, udp_frame(2, ip(10, 0, 3, 9), 18));
         let sent = lab.one_sent(0);
@@ -76,9 +78,39 @@ fn packets_go_between_vlans_and_nics() {
         assert_eq!((tags_of(&sent), read_ipv4(&bare(&sent)).1.header().ttl), (TWO.to_vec(), 63));
         lab.push(0, tagged(&from(ip(10, 0, 2, 2)), &ONE));
         assert!(tags_of(&lab.one_sent(2)).is_empty());
+        // To a gateway at a VLAN.
+        lab.push(2, udp_frame(2, ip(24, 1, 1, 1), 18));
+        let sent = lab.one_sent(1);
+        assert_eq!((tags_of(&sent), read_ipv4(&bare(&sent)).0.destination), (TWO.to_vec(), HOST));
+        // Once everything is prepared, the slow path routes nothing.
+        assert_eq!(slow_ones() == 0, round > 0);
     }
-    assert_eq!(lab.counters.forwarded.get(), 6);
+    assert_eq!(lab.counters.forwarded.get(), 12);
     lab.only_drop("", 0);
+}
+
+#[test]
+fn frames_of_a_vlan_are_counted_without_their_tags() {
+    let mut lab = lab();
+    greet(&mut lab);
+    let count = |lab: &Lab, at: usize| {
+        let own = &lab.vlan_counters[at];
+        [&own.in_frames, &own.in_bytes, &own.out_frames, &own.out_bytes].map(Counter::get)
+    };
+    let before = [0, 1].map(|at| count(&lab, at));
+    let frame = ipv4_frame(0, udp_header(ip(10, 0, 3, 9), ip(10, 0, 4, 9), 18), &datagram(18));
+    let octets = frame.len() as u64;
+    // The first one on the slow path.
+    for _ in 0..3 {
+        lab.push(0, tagged(&frame, &ONE));
+        lab.one_sent(1);
+    }
+    lab.push(0, tagged(&frame, &TWO));
+    let moved = [0, 1].map(|at: usize| {
+        let now = count(&lab, at);
+        [0, 1, 2, 3].map(|field: usize| now[field] - before[at][field])
+    });
+    assert_eq!(moved, [[3, 3 * octets, 0, 0], [0, 0, 3, 3 * octets]]);
 }
 
 #[test]
@@ -114,22 +146,76 @@ fn a_vlan_without_an_interface_is_not_spoken() {
     lab.only_drop("drop_protocol", 4);
 }
 
+/// Returns a TCP packet of more octets than a buffer has.
+fn large(source: u32, destination: u32) -> (ipv4::Header, Vec<u8>) {
+    let mut segment = vec![7; 5020];
+    segment[12] = 5 << 4;
+    (ipv4::Header::new(ipv4::TCP, source, destination, segment.len() as u16), segment)
+}
+
 #[test]
-fn large_frames_are_segmented_before_they_get_tags() {
+fn large_frames_stay_whole_and_their_offload_follows() {
     let mut lab = lab();
     greet(&mut lab);
-    let payload = 5000;
-    let mut segment = vec![7; 20 + payload];
-    segment[12] = 5 << 4;
-    let header = ipv4::Header::new(ipv4::TCP, ip(10, 0, 2, 2), ip(10, 0, 3, 9), (20 + payload) as u16);
-    lab.world.order = Offload::checksum(34, 16).unwrap().with_gso(Gso::Tcp4, 1448, 54);
-    lab.push(2, ipv4_frame(2, header, &segment));
-    let sent = lab.world.sent(0);
-    assert_eq!(sent.len(), payload.div_ceil(1448));
-    assert!(sent.iter().all(|frame| tags_of(frame) == ONE));
-    let octets: usize = sent.iter().map(|frame| read_ipv4(&bare(frame)).1.payload().len() - 20).sum();
-    assert_eq!(octets, payload);
-    assert_eq!(lab.counters.forwarded.get(), 1);
+    let order = Offload::checksum(34, 16).unwrap().with_gso(Gso::Tcp4, 1448, 54);
+    let (out, back) = (large(ip(10, 0, 2, 2), ip(10, 0, 3, 9)), large(ip(10, 0, 3, 9), ip(192, 168, 1, 1)));
+    slow_ones();
+    for round in 0..2 {
+        lab.world.order = order;
+        lab.push(2, ipv4_frame(2, out.0, &out.1));
+        assert_eq!(lab.world.left, [order.moved(4).unwrap()]);
+        let sent = lab.one_sent(0);
+        assert_eq!((tags_of(&sent), read_ipv4(&bare(&sent)).1.payload()), (ONE.to_vec(), &out.1[..]));
+
+        lab.world.order = order.moved(4).unwrap();
+        lab.push(0, tagged(&ipv4_frame(0, back.0, &back.1), &ONE));
+        assert_eq!(lab.world.left, [order]);
+        let sent = lab.one_sent(1);
+        assert_eq!((tags_of(&sent), read_ipv4(&sent).1.payload()), (vec![], &back.1[..]));
+        assert_eq!(slow_ones() == 0, round > 0);
+    }
+    assert_eq!(lab.counters.forwarded.get(), 4);
+    lab.only_drop("", 0);
+}
+
+#[test]
+fn a_tag_that_has_no_room_is_a_loss_with_a_name() {
+    let mut lab = lab();
+    greet(&mut lab);
+    lab.push(2, udp_frame(2, ip(10, 0, 3, 9), 18));
+    lab.one_sent(0);
+    lab.world.cramped = true;
+    lab.push(2, udp_frame(2, ip(10, 0, 3, 9), 18));
+    lab.none_sent();
+    lab.only_drop("drop_tag", 1);
+}
+
+#[test]
+fn bursts_with_and_without_tags_leave_in_order() {
+    let mut lab = lab();
+    greet(&mut lab);
+    lab.warm_up();
+    // The first burst leads the NIC to the path of mixed bursts, which the second one takes.
+    for _ in 0..2 {
+        for n in 0..64_u8 {
+            let header = udp_header(ip(10, 0, 0, 2), ip(192, 168, 1, n), 18);
+            let frame = ipv4_frame(0, header, &datagram(18));
+            // Without tags, with a priority only, and with those of a VLAN; some with options, which take the slow path.
+            lab.world.rx[0].push_back(match n % 4 {
+                0 => frame,
+                1 => tagged(&frame, &[Tag { tpid: vlan::CUSTOMER, tci: 5 << 13 }]),
+                2 => tagged(&frame, &ONE),
+                _ => {
+                    let header = ipv4::Header { header_len: 24, total_len: header.total_len + 4, ..header };
+                    tagged(&ipv4_frame(0, header, &datagram(18)), &ONE)
+                }
+            });
+        }
+        assert_eq!(lab.router.poll(&mut lab.world), 64);
+        lab.balance();
+        let last: Vec<u8> = lab.world.sent(1).iter().map(|frame| frame[33]).collect();
+        assert_eq!(last, (0..64).collect::<Vec<_>>());
+    }
     lab.only_drop("", 0);
 }
 

@@ -6,11 +6,12 @@
 //! nic 2  10.0.2.1/24  MTU 576    static neighbour 10.0.2.2
 //! ```
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 
 use frame::offload::Offload;
 use frame::{Mac, arp, ethernet, icmp, ipv4, udp};
-use ledger::{Group, RouterCounters};
+use ledger::{Group, RouterCounters, VlanCounters};
 use router::{
     Address, Address6, Adjacencies, Advertise, Bucket, Buffer, Burst, CHOICES, Config, HEAD, Interface,
     Interfaces, Ip, Neighbour, Neighbours, NextHop, Platform, Refusal, ReversePath, Router, RouterResources,
@@ -30,15 +31,18 @@ struct Pieces {
     first: [u8; CAPACITY],
     further: Vec<u8>,
     offload: Offload,
+    /// Whether a frame cannot become longer.
+    cramped: bool,
 }
 
 impl Octets {
-    fn new(frame: &[u8], offload: Offload) -> Self {
+    pub(crate) fn new(frame: &[u8], offload: Offload) -> Self {
         // Stale octets after a short frame, as in a reused buffer.
         let (here, further) = frame.split_at(frame.len().min(CAPACITY));
         let mut first = [0xee; CAPACITY];
         first[..here.len()].copy_from_slice(here);
-        Self { pieces: Box::new(Pieces { first, further: further.to_vec(), offload }), len: frame.len() }
+        let pieces = Pieces { first, further: further.to_vec(), offload, cramped: false };
+        Self { pieces: Box::new(pieces), len: frame.len() }
     }
 
     fn whole(&self) -> Vec<u8> {
@@ -74,6 +78,30 @@ impl Buffer for Octets {
     fn clear_offload(&mut self) {
         self.pieces.offload = Offload::NONE;
     }
+    fn set_offload(&mut self, offload: Offload) {
+        self.pieces.offload = offload;
+    }
+    fn take_out(&mut self, at: usize, octets: usize) -> bool {
+        let (mut whole, cramped) = (self.whole(), self.pieces.cramped);
+        let Some(offload) = self.pieces.offload.moved(-(octets as i16)) else { return false };
+        if at + octets > whole.len() {
+            return false;
+        }
+        whole.drain(at..at + octets);
+        *self = Self::new(&whole, offload);
+        self.pieces.cramped = cramped;
+        true
+    }
+    fn make_room(&mut self, at: usize, octets: usize) -> bool {
+        let mut whole = self.whole();
+        let Some(offload) = self.pieces.offload.moved(octets as i16) else { return false };
+        if self.pieces.cramped || at > whole.len() {
+            return false;
+        }
+        drop(whole.splice(at..at, std::iter::repeat_n(0xee, octets)));
+        *self = Self::new(&whole, offload);
+        true
+    }
     fn prefetch(&self) {}
 }
 
@@ -96,10 +124,14 @@ pub(crate) struct World {
     pub(crate) plugged: Vec<u32>,
     /// Stations that claimed an address of the router: NIC, address, station.
     pub(crate) claims: Vec<(usize, u32, Mac)>,
-    /// The same for IPv6 addresses.
+    /// Stations that claimed an IPv6 address of the router: NIC, address, station.
     pub(crate) claims6: Vec<(usize, u128, Mac)>,
     /// Next hops of groups that were not reached, or were again: whether it is one for IPv6, number, state.
     pub(crate) next_hops: Vec<(bool, u32, bool)>,
+    /// Neighbours that whoever writes the table was asked for: NIC, address.
+    pub(crate) asked: Vec<(u8, u32)>,
+    /// Whether the buffers of frames given to the router have no room for tags.
+    pub(crate) cramped: bool,
 }
 
 impl World {
@@ -117,6 +149,8 @@ impl World {
             claims: Vec::new(),
             claims6: Vec::new(),
             next_hops: Vec::new(),
+            asked: Vec::new(),
+            cramped: false,
         }
     }
 
@@ -138,7 +172,9 @@ impl Platform for World {
         assert!(burst.is_empty());
         while !burst.is_full() {
             let Some(frame) = self.rx[nic].pop_front() else { break };
-            burst.push(Octets::new(&frame, self.order));
+            let mut buffer = Octets::new(&frame, self.order);
+            buffer.pieces.cramped = self.cramped;
+            burst.push(buffer);
             self.out += 1;
             self.received += 1;
         }
@@ -170,6 +206,10 @@ impl Platform for World {
         self.now
     }
 
+    fn ask_for_neighbour(&mut self, nic: u8, ip: u32) {
+        self.asked.push((nic, ip));
+    }
+
     fn is_claimed(&mut self, nic: usize, ip: u32, by: Mac) {
         self.claims.push((nic, ip, by));
     }
@@ -181,6 +221,16 @@ impl Platform for World {
     fn report_next_hop(&mut self, _: u8, six: bool, number: u32, reached: bool) {
         self.next_hops.push((six, number, reached));
     }
+}
+
+thread_local! {
+    /// How often a table has been asked what a next hop is, which only the slow path does.
+    static ASKED: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Returns how often the slow path has routed a packet since the last call.
+pub(crate) fn slow_ones() -> u32 {
+    ASKED.take()
 }
 
 /// Routes in a list that is scanned linearly.
@@ -211,6 +261,7 @@ impl Routes for List {
     }
 
     fn next_hop(&self, index: u32) -> NextHop {
+        ASKED.set(ASKED.get() + 1);
         index.checked_sub(1).map_or(NextHop::None, |at| self.0[at as usize].2)
     }
 
@@ -254,6 +305,7 @@ impl Routes6 for List6 {
     }
 
     fn next_hop(&self, index: u32) -> NextHop {
+        ASKED.set(ASKED.get() + 1);
         index.checked_sub(1).map_or(NextHop::None, |at| self.0[at as usize].2)
     }
 
@@ -304,6 +356,10 @@ pub(crate) const ROUTES6: List6 = List6(&[
     (0x2001_0db8_0012 << 80, 48, NextHop::Refused(Refusal::Unreachable)),
     (0x2001_0db8_0013 << 80, 48, NextHop::Refused(Refusal::Prohibited)),
     (0x2001_0db8_0014 << 80, 48, NextHop::Group),
+    // Interfaces for VLANs.
+    (ip6(3, 0), 64, NextHop::Connected { nic: 3 }),
+    (ip6(4, 0), 64, NextHop::Connected { nic: 4 }),
+    (0x2001_0db8_0015 << 80, 48, NextHop::Gateway6 { nic: 4, gateway: ip6(4, 9) }),
 ]);
 
 pub(crate) const fn ip(a: u8, b: u8, c: u8, d: u8) -> u32 {
@@ -347,6 +403,7 @@ pub(crate) const ROUTES: List = List(&[
     // Interfaces for VLANs.
     (ip(10, 0, 3, 0), 24, NextHop::Connected { nic: 3 }),
     (ip(10, 0, 4, 0), 24, NextHop::Connected { nic: 4 }),
+    (ip(24, 0, 0, 0), 8, NextHop::Gateway { nic: 4, gateway: ip(10, 0, 4, 9) }),
     // IPv4 by an IPv6 next hop (RFC 8950).
     (ip(21, 0, 0, 0), 8, NextHop::Gateway6 { nic: 1, gateway: ip6(1, 2) }),
     (ip(22, 1, 0, 0), 16, NextHop::Refused(Refusal::Silent)),
@@ -360,6 +417,7 @@ pub(crate) struct Lab {
     pub(crate) world: World,
     pub(crate) router: Router<'static, Octets, List>,
     pub(crate) counters: &'static RouterCounters,
+    pub(crate) vlan_counters: &'static [VlanCounters; 2],
     pub(crate) neighbours: &'static Neighbours<'static>,
 }
 
@@ -391,7 +449,7 @@ pub(crate) struct Wanted<'w> {
     pub(crate) six: bool,
     pub(crate) advertise: Option<&'w Advertise<'w>>,
     pub(crate) redirects: bool,
-    /// Whether it has VLAN 100 of NIC 0, 10.0.3.1/24, and VLAN 200.100 of NIC 1, 10.0.4.1/24.
+    /// Whether it has VLAN 100 of NIC 0, 10.0.3.1/24, and VLAN 200.100 of NIC 1, 10.0.4.1/24; IPv6 as on NICs of these numbers.
     pub(crate) vlans: bool,
     /// Filter of sources of its NICs.
     pub(crate) reverse_path: ReversePath,
@@ -457,24 +515,26 @@ impl Lab {
             reverse_path: wanted.reverse_path,
         });
         let tagged = [3, 4].map(|nic| [Address { ip: ip(10, 0, nic, 1), prefix: 24 }]);
+        let tagged6 = [3, 4].map(|nic| [Address6 { ip: ip6(nic, 1), prefix: 64 }]);
         let vlans = [Vlan { nic: 0, outer: None, id: 100 }, Vlan { nic: 1, outer: Some(200), id: 100 }];
         let tagged = [0, 1].map(|at: usize| Interface {
             mac: own_mac(vlans[at].nic),
             mtu: 1500,
             addresses: &tagged[at],
-            addresses6: &[],
+            addresses6: if wanted.six { &tagged6[at] } else { &[] },
             advertise: None,
             vlan: Some(vlans[at]),
             reverse_path: ReversePath::Off,
         });
         let interfaces: Vec<_> =
             interfaces.into_iter().chain(tagged.into_iter().filter(|_| wanted.vlans)).collect();
-        for nic in 0..3 {
+        for nic in (0..3).filter(|_| !neighbours.is_read_only()) {
             for ip in [Ip::v4(ip(10, 0, nic, 2)), Ip::v6(ip6(nic, 2))] {
                 assert!(neighbours.add_static(Neighbour { nic, ip, mac: peer_mac(nic) }));
             }
         }
         let counters: &RouterCounters = Box::leak(Box::default());
+        let vlan_counters: &[VlanCounters; 2] = Box::leak(Box::default());
         let parts = RouterResources {
             routes: ROUTES,
             neighbours,
@@ -482,6 +542,7 @@ impl Lab {
             interfaces: Box::leak(Box::new(Interfaces::new())),
             waiting: Box::leak(Box::default()),
             counters,
+            vlans: vlan_counters,
         };
         let config = Config {
             interfaces: &interfaces,
@@ -490,8 +551,8 @@ impl Lab {
             redirects: wanted.redirects,
             table: 0,
         };
-        let mut lab =
-            Self { world: World::new(3), router: Router::new(&config, parts), counters, neighbours };
+        let router = Router::new(&config, parts);
+        let mut lab = Self { world: World::new(3), router, counters, vlan_counters, neighbours };
         lab.router.poll(&mut lab.world);
         lab
     }

@@ -48,9 +48,9 @@ impl TrafficTotals {
                 "rx.frames" => came.delivered += value,
                 "rx.bytes" => came.octets += value,
                 "limit.drop_limit" => limited += value,
-                "queue.drop_full" | "rx.drop_missed" => {
+                "queue.drop_full" | "queue.drop_qdisc" | "rx.drop_missed" => {
                     came.dropped += value;
-                    came.sees_queue |= what == "queue.drop_full" || *value > 0;
+                    came.sees_queue |= what != "rx.drop_missed" || *value > 0;
                 }
                 _ => {}
             }
@@ -93,6 +93,8 @@ mod tests {
         counters.extend(counted(&[("edge.wan.queue.drop_full", 7), ("edge.lan.rx.drop_missed", 2)]));
         let came = TrafficTotals::of_kernel(&counters, "edge");
         assert_eq!((came.delivered, came.dropped, came.sees_queue), (120, 9, true));
+        counters.extend(counted(&[("edge.wan.queue.drop_qdisc", 5)]));
+        assert_eq!(TrafficTotals::of_kernel(&counters, "edge").dropped, 14);
     }
 
     #[test]

@@ -348,3 +348,20 @@ fn what_check_prints() {
          (sched_rt_runtime_us 950000)\n"
     );
 }
+
+#[test]
+fn balancers_are_pinned_from_the_end_of_the_set_and_left_alone_without_one() {
+    let file = |lines: &str| {
+        format!(
+            "[[group]]\nname = 'core'\nkind = 'multistage'\nbackends = 2\nbalancers = 2\n{lines}\n\
+             [[group.nic]]\nname = 'a'\nattach = 'tap:a'\n[[group.nic]]\nname = 'b'\nattach = 'tap:b'\n"
+        )
+    };
+    let balancers = |lines: &str, cpus: u32| {
+        let places = places(&outline(&file(lines), &host(cpus)));
+        places.into_iter().filter(|place| place.starts_with("core/")).collect::<Vec<_>>()
+    };
+    assert_eq!(balancers("pin = { vhost = '0-3' }", 4), ["core/lb0 3", "core/lb1 2"]);
+    assert_eq!(balancers("pin = { vhost = '1' }", 2), ["core/lb0 1", "core/lb1 1"]);
+    assert_eq!(balancers("", 8), ["core/lb0 any", "core/lb1 any"]);
+}

@@ -59,6 +59,30 @@ impl Tree {
         tree
     }
 
+    /// A host with the igb that QEMU 8 emulates: `eth0`, whose device has all of its eight functions, each with an interface here.
+    /// The functions follow at an offset of 128 and a stride of 2 from the port, as the device's SR-IOV capability says.
+    pub(super) fn of_qemus_igb() -> Self {
+        let tree = Self::new();
+        tree.device(&Device { address: "0000:01:00.0", driver: Some("igb"), interface: Some("eth0") });
+        tree.divide("0000:01:00.0", 8);
+        (0..8).for_each(|number| tree.add_function_of_igb(number));
+        tree
+    }
+
+    /// Adds a function, with its interface, to the port of [`Tree::of_qemus_igb`].
+    pub(super) fn add_function_of_igb(&self, number: u32) {
+        let address = address_of_igb(number);
+        let interface = format!("eth0v{number}");
+        self.device(&Device { address: &address, driver: Some("igbvf"), interface: Some(&interface) });
+        self.join("0000:01:00.0", number, &address);
+    }
+
+    /// Removes a function, with its interface, from the port of [`Tree::of_qemus_igb`].
+    pub(super) fn remove_function_of_igb(&self, number: u32) {
+        fs::remove_file(self.at(&format!("class/net/eth0v{number}"))).expect("it was there");
+        self.remove_function("0000:01:00.0", number, &address_of_igb(number));
+    }
+
     pub(super) fn sysfs(&self) -> Sysfs {
         Sysfs::at(self.folder.path())
     }
@@ -121,6 +145,11 @@ impl Tree {
         fs::remove_file(self.at("bus/pci/devices").join(function)).expect("it was there");
         fs::remove_dir_all(devices.join(function)).expect("it was there");
     }
+}
+
+/// PCI address of a function of the port of [`Tree::of_qemus_igb`].
+pub(super) fn address_of_igb(number: u32) -> String {
+    format!("0000:01:{:02x}.{}", 0x10 + number / 4, 2 * (number % 4))
 }
 
 pub(super) fn address(text: &str) -> Address {

@@ -45,6 +45,19 @@ fn it_grows_by_what_a_plan_says() {
 }
 
 #[test]
+fn queues_of_a_group_count_beside_those_of_its_members() {
+    let group = |lines: &str| {
+        let nic = "[[group.nic]]\nname = 'a'\nattach = 'switch:lan'\naddress = '192.0.2.1/24'\n";
+        plan(&format!("[switch.lan]\n[[group]]\nname = 'core'\nmemory = '256M'\n{lines}\n{nic}"))
+    };
+    let without = |plan: &Plan| Plan { groups: Vec::new(), ..plan.clone() };
+    let shared = |plan: &Plan| memory_of_run(plan) - memory_of_run(&without(plan));
+    let queue = 8 * MIB + 1000 * 2048;
+    assert_eq!(shared(&group("kind = 'parallel'\nmembers = 2")), 8 * queue);
+    assert_eq!(shared(&group("kind = 'multistage'\nbackends = 2")), queue);
+}
+
+#[test]
 fn of_what_the_kernel_forwards_its_ports_on_switches_count_alone() {
     let router = |attach: &str| {
         format!(

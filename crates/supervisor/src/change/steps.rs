@@ -15,7 +15,7 @@ use crate::lifecycle::Attached;
 use crate::plane::Plane;
 use crate::request_router::Requester;
 use crate::router_process::RouterProcess;
-use crate::{Supervisor, control_plane, kernels, schedule};
+use crate::{Supervisor, control_plane, group_tables, kernels, schedule};
 
 /// Reason given for a change during which the data plane died.
 const DIED: &str = "the data plane died of it; it is started again with what ran before";
@@ -96,7 +96,8 @@ impl Supervisor {
             is_up && before.is_some() && before != to.of_isolated(&router.name)
         };
         let told = to.isolated().filter(follows);
-        let told = told.map(|router| Ok((router.name.clone(), self.isolated_orders(to, &router.name)?)));
+        let orders = |router: &Router| self.isolated_orders((&next.opened, to), &router.name);
+        let told = told.map(|router| Ok((router.name.clone(), orders(router)?)));
         for (name, orders) in told.collect::<Result<Vec<_>>>()? {
             self.ask_to_follow(Some(name), orders, now);
         }
@@ -245,6 +246,7 @@ impl Supervisor {
         let (from, to) = (&self.running.plan, &change.next.plan);
         change.changes.extend(schedule::changes(from, to));
         change.changes.extend(process_changes(from, to));
+        change.changes.extend(group_tables::changes(from, to));
         change.changes.extend(kernels::changes(from, to));
         change.changes.extend(control_plane::changes(from, to));
         self.commit(*change, now);

@@ -4,10 +4,13 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use frr::log::{self, Line};
-use frr::{Configuration, FOLDERS, Heard, Layout, Options, Owner, Programs, Running, Setup};
+use frr::{Configuration, Daemon, FOLDERS, Heard, Layout, Options, Owner, Programs, Running, Setup};
+use netlink::News;
 use netns::Namespace;
 use rustix::fd::{AsFd, BorrowedFd};
 use telemetry::Kind;
+
+use super::virtual_links::VirtualLinks;
 
 /// Pauses between attempts to start FRR, in milliseconds: the first, and the longest.
 const PAUSE: [u64; 2] = [1_000, 30_000];
@@ -21,6 +24,8 @@ pub(super) type Tell<'t> = &'t mut dyn FnMut(Kind, String);
 pub(super) struct Daemons {
     router: String,
     namespace: Namespace,
+    options: Options,
+    links: VirtualLinks,
     running: Option<Running>,
     /// What runs.
     configuration: Option<Configuration>,
@@ -36,8 +41,10 @@ struct Retry {
 }
 
 impl Daemons {
-    pub(super) const fn new(router: String, namespace: Namespace) -> Self {
-        Self { router, namespace, running: None, configuration: None, path: None, retry: None }
+    pub(super) fn new(router: String, namespace: Namespace, options: Options) -> Self {
+        let links = VirtualLinks::default();
+        let (running, configuration, path, retry) = (None, None, None, None);
+        Self { router, namespace, options, links, running, configuration, path, retry }
     }
 
     /// Runs what a file says by now; `None`: nothing. The time is in milliseconds.
@@ -61,6 +68,14 @@ impl Daemons {
             });
         }
         is_settled
+    }
+
+    /// Takes changes of the namespace: an interface of VRRP gets its addresses once vrrpd has it, and is made again if it has gone.
+    pub(super) fn watch_links(&mut self, news: &[News], now: u64) {
+        if self.links.watch(&self.namespace, news) && self.retry.is_none() && self.path.is_some() {
+            // Half of it: the attempt is the first one, of which a failure is told.
+            self.retry = Some(Retry { at: now + PAUSE[0], pause: PAUSE[0] / 2 });
+        }
     }
 
     /// Milliseconds at which there is something to do.
@@ -100,6 +115,12 @@ impl Daemons {
         self.path.is_some()
     }
 
+    /// Returns true if what runs has BFD.
+    pub(super) fn has_bfd(&self) -> bool {
+        let mut daemons = self.configuration.iter().flat_map(|current| current.content.daemons());
+        daemons.any(|daemon| daemon == Daemon::Bfd)
+    }
+
     fn start(&mut self, now: u64, tell: Tell<'_>) {
         let pause = self.retry.take().map_or(PAUSE[0], |retry| (retry.pause * 2).min(PAUSE[1]));
         if let Err(error) = self.run(tell) {
@@ -118,11 +139,13 @@ impl Daemons {
     fn run(&mut self, tell: Tell<'_>) -> Result<()> {
         let Some(path) = self.path.clone() else {
             (self.running, self.configuration) = (None, None);
-            return Ok(());
+            return self.links.follow(&self.namespace, &[]);
         };
         let wanted = Configuration::load(&path)?;
+        // vrrpd looks for them when it reads its configuration. Without them all else runs.
+        let links = self.links.follow(&self.namespace, wanted.content.virtual_routers());
         match (&mut self.running, &self.configuration) {
-            (Some(_), Some(current)) if *current == wanted => return Ok(()),
+            (Some(_), Some(current)) if *current == wanted => return links,
             (Some(running), Some(current)) if only_adds(current, &wanted) => {
                 running.reload(&wanted.text).context("writing its configuration")?;
             }
@@ -134,11 +157,11 @@ impl Daemons {
                     .hints()
                     .iter()
                     .for_each(|hint| tell(Kind::ControlPlane, hint.text().to_owned()));
-                self.running = Some(started(&self.router, &self.namespace, &wanted)?);
+                self.running = Some(started((&self.router, self.options), &self.namespace, &wanted)?);
             }
         }
         self.configuration = Some(wanted);
-        Ok(())
+        links
     }
 }
 
@@ -149,14 +172,17 @@ fn only_adds(from: &Configuration, to: &Configuration) -> bool {
     from.content.daemons().eq(to.content.daemons()) && from.text.lines().all(is_kept)
 }
 
-fn started(router: &str, namespace: &Namespace, configuration: &Configuration) -> Result<Running> {
+fn started(
+    (router, options): (&str, Options),
+    namespace: &Namespace,
+    configuration: &Configuration,
+) -> Result<Running> {
     let root = Path::new("/");
     let setup = Setup {
         programs: Programs::find(root, configuration.content.daemons())?,
         layout: Layout::new(root, router).context("its name cannot be one of FRR's")?,
         folders: &FOLDERS,
-        // The data path has no BFD of its own yet: bfdd sends, in the class of its own.
-        options: Options { fpm: true, bfd: false },
+        options,
         owner: std::fs::read_to_string(PASSWD).ok().as_deref().and_then(Owner::find),
     };
     let network = namespace.as_fd().try_clone_to_owned()?;
@@ -171,6 +197,7 @@ fn told(heard: Heard<'_>) -> Option<(Kind, String)> {
                 let state = if is_up { "up" } else { "down" };
                 (Kind::ControlPlane, format!("{protocol}: {peer} is {state}: {message}"))
             }
+            Line::VirtualRouter { message } => (Kind::ControlPlane, format!("VRRP: {message}")),
             Line::Error { code, message, .. } => {
                 (Kind::ControlPlane, format!("{daemon}, error {code}: {message}"))
             }
@@ -193,7 +220,7 @@ fn told(heard: Heard<'_>) -> Option<(Kind, String)> {
 
 #[cfg(test)]
 mod tests {
-    use frr::{Content, Daemon};
+    use frr::Content;
 
     use super::*;
 

@@ -7,11 +7,15 @@ use std::time::{Duration, Instant};
 
 use api::{ControlQuestion, Ticket};
 use config::Router;
+use netns::Id;
 use telemetry::Kind;
 
 use super::bell::{Listener, Ringer, belled};
+use super::counts::Counts;
+use super::learners::Learners;
 use super::namespace::ControlNamespace;
-use super::thread::{ControlPlane, Order, Question, Report};
+use super::thread::{ControlPlane, Order, Place, Question, Report};
+use crate::kernels::network::Network;
 
 /// Time between two looks whether a thread has ended.
 const LOOK: Duration = Duration::from_millis(5);
@@ -21,23 +25,65 @@ pub(super) struct Handle {
     orders: Ringer<Order>,
     reports: Listener<Report>,
     thread: JoinHandle<()>,
-    /// Networks for which the router's table has no room, and the number of its last change.
-    late: u64,
+    learners: Learners,
+    /// Number of the last change of a table.
     epoch: u32,
+    /// What is counted on the way to a machine; `None`: the kernel forwards in the namespace itself.
+    counts: Option<Counts>,
+    /// Namespace of the kernel router that it is in, if it is.
+    inside: Option<Id>,
 }
 
 impl Handle {
-    /// Starts the control plane of a router in its namespace.
+    /// Starts the control plane of a router that is a machine, in its own namespace.
     ///
     /// # Errors
     /// No thread or no descriptor is left.
-    pub(super) fn start(router: &Router, namespace: ControlNamespace) -> io::Result<Self> {
+    pub(super) fn start_beside(router: &Router, namespace: ControlNamespace) -> io::Result<Self> {
+        let counts = Counts::default();
+        let handle = Self::start(router, Place::Beside(namespace, counts.clone()))?;
+        Ok(Self { counts: Some(counts), ..handle })
+    }
+
+    /// Starts the control plane of a kernel router, where that is.
+    ///
+    /// # Errors
+    /// No thread or no descriptor is left.
+    pub(super) fn start_inside(router: &Router, network: &Network) -> io::Result<Self> {
+        let handle = Self::start(router, Place::Inside(network.namespace.clone()))?;
+        Ok(Self { inside: Some(network.id), ..handle })
+    }
+
+    fn start(router: &Router, place: Place) -> io::Result<Self> {
         let (orders, taken) = belled()?;
         let (told, reports) = belled()?;
         let router = router.clone();
         let named = Builder::new().name(format!("{}/control", router.name));
-        let thread = named.spawn(move || live(router, namespace, (taken, told)))?;
-        Ok(Self { orders, reports, thread, late: 0, epoch: 0 })
+        let thread = named.spawn(move || live(router, place, (taken, told)))?;
+        Ok(Self {
+            orders,
+            reports,
+            thread,
+            learners: Learners::default(),
+            epoch: 0,
+            counts: None,
+            inside: None,
+        })
+    }
+
+    /// What it counts, unless the kernel forwards.
+    pub(super) const fn counts(&self) -> Option<&Counts> {
+        self.counts.as_ref()
+    }
+
+    /// Returns true if it is in this namespace of a kernel router.
+    pub(super) fn is_inside(&self, network: &Network) -> bool {
+        self.inside == Some(network.id)
+    }
+
+    /// Number of networks for which the router's table has no room.
+    pub(super) fn late(&self) -> u64 {
+        self.learners.late()
     }
 
     pub(super) fn tell(&self, order: Order) {
@@ -45,13 +91,44 @@ impl Handle {
     }
 
     pub(super) fn ask(&self, ticket: Ticket, question: ControlQuestion) {
-        self.tell(Order::Ask(Question { ticket, question, epoch: self.epoch, late: self.late }));
+        self.tell(Order::Ask(Question { ticket, question, epoch: self.epoch, late: self.late() }));
     }
 
-    /// Notes the outcome of a lesson. Returns how many networks were late before.
-    pub(super) const fn learned(&mut self, late: u64, epoch: u32) -> u64 {
-        self.epoch = epoch;
-        std::mem::replace(&mut self.late, late)
+    /// A lesson is told to these; with it everything was told (`ends`), or not yet.
+    pub(super) fn teaches(&mut self, learners: &[Option<String>], ends: bool) {
+        self.learners.tell(learners, ends);
+    }
+
+    /// Returns true if one of them knows all routes.
+    pub(super) fn has_taught(&self, learner: &str) -> bool {
+        self.learners.knows_all(Some(learner))
+    }
+
+    /// Notes what has come of a lesson at one of those that were told. Returns true if a table has no room for some networks, and
+    /// all had before.
+    pub(super) fn learned(&mut self, learner: Option<&str>, late: u64, epoch: u32) -> bool {
+        let was_late = self.late() > 0;
+        // Where its machine runs elsewhere, the data plane has no table.
+        self.epoch = if epoch == 0 { self.epoch } else { epoch };
+        let taken = self.learners.has_taken(learner, late);
+        self.allow(taken);
+        !was_late && self.late() > 0
+    }
+
+    /// Waits for no others than these.
+    pub(super) fn keep(&mut self, is_there: impl Fn(Option<&str>) -> bool) {
+        let taken = self.learners.keep(is_there);
+        self.allow(taken);
+    }
+
+    /// Has everything told anew: somebody is there who knows nothing.
+    pub(super) fn tell_anew(&mut self) {
+        self.learners.begin_anew();
+        self.tell(Order::TellAnew);
+    }
+
+    fn allow(&self, lessons: u64) {
+        (0..lessons).for_each(|_| self.tell(Order::HasLearned));
     }
 
     /// Its next reports, at most so many.
@@ -82,9 +159,9 @@ impl Handle {
     }
 }
 
-fn live(router: Router, namespace: ControlNamespace, (orders, reports): (Listener<Order>, Ringer<Report>)) {
+fn live(router: Router, place: Place, (orders, reports): (Listener<Order>, Ringer<Report>)) {
     let failed = reports.clone();
-    match ControlPlane::new(router, namespace, (orders, reports)) {
+    match ControlPlane::new(router, place, (orders, reports)) {
         Ok(plane) => plane.serve(),
         Err(error) => {
             let what =

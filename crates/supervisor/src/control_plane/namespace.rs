@@ -117,7 +117,7 @@ impl ControlResources {
     /// One line that names the router.
     pub(crate) fn open(plan: &Plan, held: &OpenControl) -> Result<Self> {
         let mut opened = Self::default();
-        for (router, _) in plan.controlled() {
+        for router in plan.shadowed() {
             opened.open_for(router, held).with_context(|| format!("control plane of {}", router.name))?;
         }
         Ok(opened)
@@ -172,9 +172,9 @@ impl ControlResources {
     pub(crate) fn adopt(&mut self, opened: Self, plan: &Plan) -> Self {
         self.namespaces.extend(opened.namespaces);
         self.shadows.extend(opened.shadows);
-        let is_controlled = |name: &String| plan.controlled().any(|(router, _)| router.name == *name);
+        let is_controlled = |name: &String| plan.shadowed().any(|router| router.name == *name);
         let is_shadowed = |held: &String| {
-            plan.controlled().any(|(router, _)| router.nics.iter().any(|nic| label(router, nic) == *held))
+            plan.shadowed().any(|router| router.nics.iter().any(|nic| label(router, nic) == *held))
         };
         let (namespaces, gone) =
             std::mem::take(&mut self.namespaces).into_iter().partition(|(name, _)| is_controlled(name));

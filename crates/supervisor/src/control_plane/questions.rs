@@ -10,13 +10,13 @@ use api::{
     Adjacency, Answer, ControlAnswer, ControlHop, ControlNeighbour, ControlPlace, ControlQuestion,
     ControlRoute, Ticket,
 };
-use fpm::{Found, Paths, Target};
+use fpm::{Found, Paths, Rib, Target};
 use frr::{CommandLine, Protocol, ask};
-use netlink::{NextHop, Prefix, State};
+use netlink::{Mirror, NextHop, Prefix, State};
 use rustix::fd::{AsFd, AsRawFd};
 
-use super::routes::MAIN;
-use super::thread::{ControlPlane, Question, Report};
+use super::taught::MAIN;
+use super::thread::{ControlPlane, Forwarder, Question, Report};
 
 /// Most routes of an answer.
 const PAGE: usize = 1000;
@@ -27,7 +27,7 @@ const LIMIT: (&str, [&str; 3]) = ("timeout", ["-k", "1", "10"]);
 
 impl ControlPlane {
     /// Answers, or has another thread answer that waits for daemons.
-    pub(super) fn answer(&self, question: Question) {
+    pub(super) fn answer(&mut self, question: Question) {
         let ticket = question.ticket;
         match self.try_answer(question) {
             Ok(None) => {}
@@ -37,16 +37,18 @@ impl ControlPlane {
     }
 
     /// `None`: another thread answers.
-    fn try_answer(&self, asked: Question) -> Result<Option<ControlAnswer>> {
+    fn try_answer(&mut self, asked: Question) -> Result<Option<ControlAnswer>> {
         let Question { ticket, question, epoch, late } = asked;
         Ok(Some(match question {
             ControlQuestion::Routes { within, after } => {
-                let (routes, more) = self.page(within.as_deref(), after.as_deref())?;
+                let (rib, mirror) = self.table(after.is_some())?;
+                let (routes, more) = page(rib, mirror, within.as_deref(), after.as_deref())?;
                 ControlAnswer::Routes { routes, more, epoch, late }
             }
             ControlQuestion::Route { to } => {
-                let found = self.routes.session.rib().find(MAIN, to);
-                let routes = found.iter().map(|found| self.route(found)).collect();
+                let (rib, mirror) = self.table(false)?;
+                let found = rib.find(MAIN, to);
+                let routes = found.iter().map(|found| route(mirror, found)).collect();
                 ControlAnswer::Routes { routes, more: false, epoch, late }
             }
             ControlQuestion::Neighbours {} => ControlAnswer::Neighbours { neighbours: self.neighbours() },
@@ -57,6 +59,20 @@ impl ControlPlane {
             }
             ControlQuestion::Place {} => ControlAnswer::Place(self.place()),
         }))
+    }
+
+    /// Routes by which packets go, and the interfaces that they name; `is_next`: for the next page of a list.
+    fn table(&mut self, is_next: bool) -> Result<(&Rib, &Mirror)> {
+        let now = self.now();
+        let Self { mirror, forwarder, .. } = self;
+        let rib = match forwarder {
+            Forwarder::Machine(path) => path.routes.session.rib(),
+            Forwarder::Kernel(table) => {
+                let read = table.rib(mirror.kernel(), is_next, now);
+                read.context("the kernel's routes cannot be read: ask again in a second")?
+            }
+        };
+        Ok((rib, &*mirror))
     }
 
     /// Has a thread wait for the answers of daemons, and answer.
@@ -72,68 +88,10 @@ impl ControlPlane {
         Ok(())
     }
 
-    /// Routes to a network and to its parts, after one of them, and whether there are more.
-    fn page(&self, within: Option<&str>, after: Option<&str>) -> Result<(Vec<ControlRoute>, bool)> {
-        let rib = self.routes.session.rib();
-        let after = after.map(prefix).transpose()?;
-        let mut routes: Vec<ControlRoute> = match within {
-            Some(network) => {
-                let found = rib.within(MAIN, network_of(network)?, after);
-                found.take(PAGE + 1).map(|found| self.route(&found)).collect()
-            }
-            None => {
-                let all = [IpAddr::from([0u8; 4]), IpAddr::from([0u8; 16])].map(|ip| Prefix { ip, len: 0 });
-                let of_family = |all: Prefix| {
-                    let is_past = after.is_some_and(|after| after.ip.is_ipv6() && all.ip.is_ipv4());
-                    let after = after.filter(|after| after.ip.is_ipv4() == all.ip.is_ipv4());
-                    rib.within(MAIN, all, after).filter(move |_| !is_past)
-                };
-                let found = all.into_iter().flat_map(of_family);
-                found.take(PAGE + 1).map(|found| self.route(&found)).collect()
-            }
-        };
-        let more = routes.len() > PAGE;
-        routes.truncate(PAGE);
-        Ok((routes, more))
-    }
-
-    fn route(&self, found: &Found<'_>) -> ControlRoute {
-        let hops: Vec<ControlHop> = match found.paths {
-            Some(Paths::Hops(hops)) => hops.iter().map(|hop| self.hop(hop)).collect(),
-            Some(Paths::Blackhole) | None => Vec::new(),
-        };
-        let fate = match (found.target, found.paths) {
-            (Target::Group(_), Some(Paths::Blackhole)) | (Target::Blackhole, _) => "blackhole",
-            (Target::Group(_), _) if hops.is_empty() => "unreachable",
-            (Target::Group(_), _) => "forwarded",
-            (Target::Local, _) => "local",
-            (Target::Unreachable | Target::Refused(_), _) => "unreachable",
-            (Target::Prohibit, _) => "prohibit",
-        };
-        let protocol = protocol(found.protocol);
-        ControlRoute {
-            to: found.key.to.to_string(),
-            protocol,
-            fate: fate.to_owned(),
-            hops,
-            stale: found.is_stale,
-        }
-    }
-
-    fn hop(&self, hop: &NextHop) -> ControlHop {
-        ControlHop { via: hop.via, link: self.link(hop.index), weight: hop.weight }
-    }
-
-    /// Name of the interface with this index.
-    fn link(&self, index: u32) -> String {
-        let link = self.mirror.links().of(&index).next();
-        link.map_or_else(|| format!("#{index}"), |link| link.name.clone())
-    }
-
     fn neighbours(&self) -> Vec<ControlNeighbour> {
         let known = self.mirror.neighbours().iter().filter(|known| !known.ip.is_multicast());
         let shown = known.map(|known| ControlNeighbour {
-            link: self.link(known.index),
+            link: link(&self.mirror, known.index),
             address: known.ip,
             mac: known.mac.map(|mac| config::Mac(mac).to_string()),
             state: state(known.state).to_owned(),
@@ -142,7 +100,7 @@ impl ControlPlane {
     }
 
     fn place(&self) -> ControlPlace {
-        let fd = self.namespace.namespace().as_fd().as_raw_fd();
+        let fd = self.namespace.as_fd().as_raw_fd();
         let network = format!("/proc/{}/fd/{fd}", std::process::id());
         let Some(running) = self.daemons.running() else {
             return ControlPlace { network, ..ControlPlace::default() };
@@ -182,6 +140,65 @@ impl ControlPlane {
         });
         asked.collect()
     }
+}
+
+/// Routes to a network and to its parts, after one of them, and whether there are more.
+fn page(
+    rib: &Rib,
+    mirror: &Mirror,
+    within: Option<&str>,
+    after: Option<&str>,
+) -> Result<(Vec<ControlRoute>, bool)> {
+    let after = after.map(prefix).transpose()?;
+    let mut routes: Vec<ControlRoute> = match within {
+        Some(network) => {
+            let found = rib.within(MAIN, network_of(network)?, after);
+            found.take(PAGE + 1).map(|found| route(mirror, &found)).collect()
+        }
+        None => {
+            let all = [IpAddr::from([0u8; 4]), IpAddr::from([0u8; 16])].map(|ip| Prefix { ip, len: 0 });
+            let of_family = |all: Prefix| {
+                let is_past = after.is_some_and(|after| after.ip.is_ipv6() && all.ip.is_ipv4());
+                let after = after.filter(|after| after.ip.is_ipv4() == all.ip.is_ipv4());
+                rib.within(MAIN, all, after).filter(move |_| !is_past)
+            };
+            let found = all.into_iter().flat_map(of_family);
+            found.take(PAGE + 1).map(|found| route(mirror, &found)).collect()
+        }
+    };
+    let more = routes.len() > PAGE;
+    routes.truncate(PAGE);
+    Ok((routes, more))
+}
+
+fn route(mirror: &Mirror, found: &Found<'_>) -> ControlRoute {
+    let hop = |hop: &NextHop| ControlHop { via: hop.via, link: link(mirror, hop.index), weight: hop.weight };
+    let hops: Vec<ControlHop> = match found.paths {
+        Some(Paths::Hops(hops)) => hops.iter().map(hop).collect(),
+        Some(Paths::Blackhole) | None => Vec::new(),
+    };
+    let fate = match (found.target, found.paths) {
+        (Target::Group(_), Some(Paths::Blackhole)) | (Target::Blackhole, _) => "blackhole",
+        (Target::Group(_), _) if hops.is_empty() => "unreachable",
+        (Target::Group(_), _) => "forwarded",
+        (Target::Local, _) => "local",
+        (Target::Unreachable | Target::Refused(_), _) => "unreachable",
+        (Target::Prohibit, _) => "prohibit",
+    };
+    let protocol = protocol(found.protocol);
+    ControlRoute {
+        to: found.key.to.to_string(),
+        protocol,
+        fate: fate.to_owned(),
+        hops,
+        stale: found.is_stale,
+    }
+}
+
+/// Name of the interface with this index.
+fn link(mirror: &Mirror, index: u32) -> String {
+    let link = mirror.links().of(&index).next();
+    link.map_or_else(|| format!("#{index}"), |link| link.name.clone())
 }
 
 /// Waits for the answers of daemons. One that says nothing has no neighbours.

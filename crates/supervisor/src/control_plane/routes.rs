@@ -5,82 +5,47 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use config::Router;
-use config::learned::{LearnedFate, LearnedRoute, Lesson};
-use control::{Fate, Flat, Hop, Port, Ports, Prefixes, Refusal, Translator};
-use fpm::{Key, Session};
-use netlink::{Change, Link, Mirror, News, NextHop, Object, Prefix, Route, RouteId, RouteKind};
+use config::learned::{LearnedGateway, LearnedMac, Lesson};
+use control::{Port, Ports, Translator};
+use fpm::Session;
+use netlink::{Change, Link, Mirror, News, NextHop, Object, Route, RouteId, RouteKind};
 
-/// Most routes of a lesson, so that it does not hold up the data plane's other orders.
-const MOST_ROUTES: usize = 2000;
+use super::counts::Counts;
+use super::taught::{MAIN, Taught};
+
 /// Most lessons under way.
 const MOST_LESSONS: usize = 4;
-/// Table of the routes that packets follow.
-pub(super) const MAIN: u32 = 254;
 /// Index of `lo` in each namespace.
 const LOOPBACK: u32 = 1;
 
+/// Ethernet addresses of virtual routers without their numbers, for IPv4 and IPv6 (RFC 5798, 7.3).
+const VIRTUAL: [[u8; 5]; 2] = [[0, 0, 0x5e, 0, 1], [0, 0, 0x5e, 0, 2]];
+
 /// Key of a route in a mirror.
 type RouteKey = (RouteId, (RouteKind, Option<u32>, Vec<NextHop>));
-
-/// Prefixes that the data plane was not told yet, with what they are to be; `None`: gone.
-#[derive(Debug, Default)]
-struct Untold(BTreeMap<Prefix, Option<LearnedFate>>);
-
-impl Untold {
-    fn note(&mut self, key: Key, fate: Option<LearnedFate>) {
-        if key.table == MAIN {
-            self.0.insert(key.to, fate);
-        }
-    }
-
-    /// Takes the next few.
-    fn take(&mut self) -> Vec<LearnedRoute> {
-        let next = |_| {
-            let (Prefix { ip: to, len }, fate) = self.0.pop_first()?;
-            Some(LearnedRoute { to, len, fate })
-        };
-        (0..MOST_ROUTES).map_while(next).collect()
-    }
-}
-
-impl Prefixes for Untold {
-    fn set(&mut self, key: Key, way: Result<Hop, Fate>) -> Result<(), Refusal> {
-        self.note(key, Some(fate(way)));
-        Ok(())
-    }
-
-    fn remove(&mut self, key: Key) {
-        self.note(key, None);
-    }
-
-    fn publish(&mut self) {}
-}
-
-const fn fate(way: Result<Hop, Fate>) -> LearnedFate {
-    match way {
-        Ok(hop) => LearnedFate::Hop(hop.port.nic, hop.gateway),
-        Err(Fate::Local) => LearnedFate::Local,
-        Err(Fate::Blackhole) => LearnedFate::Blackhole,
-        Err(Fate::Prohibit) => LearnedFate::Prohibit,
-        Err(Fate::Unreachable | Fate::Group(_)) => LearnedFate::Unreachable,
-    }
-}
 
 /// Routes and addresses of a control namespace.
 pub(super) struct Routes {
     pub(super) session: Session,
     ports: Ports,
+    /// Number of the NIC of each link.
+    nics: Vec<u8>,
     translator: Translator,
-    table: Flat<Untold>,
+    table: Taught,
     /// Routes of the kernel that are in the session's table.
     followed: BTreeMap<RouteKey, Route>,
     /// Indices of interfaces without carrier: nothing goes by routes out of them.
     down: BTreeSet<u32>,
+    /// Next hops of which BFD says that they do not answer.
+    silent: BTreeSet<(u32, IpAddr)>,
     /// True if something was taken since the last batch.
     is_changed: bool,
     /// Addresses as they were told last.
     addresses: Vec<IpAddr>,
+    /// Ethernet addresses beside those of NICs, as they were told last.
+    macs: Vec<LearnedMac>,
     telling: Telling,
+    counts: Counts,
 }
 
 /// What is to be told, and may be.
@@ -92,22 +57,29 @@ struct Telling {
     begins: bool,
     is_anew: bool,
     addresses: bool,
+    macs: bool,
+    /// Next hops that do not answer.
+    silent: bool,
 }
 
 impl Routes {
     /// Starts with what is there.
-    pub(super) fn new(router: &Router, mirror: &Mirror) -> Self {
+    pub(super) fn new(router: &Router, mirror: &Mirror, counts: Counts) -> Self {
         let mut routes = Self {
             // FRR 8.4 expects no answers to its routes.
-            session: Session::new(false),
+            session: Session::new(false).counted_by(counts.fpm.clone()),
             ports: Ports::default(),
-            translator: Translator::default(),
-            table: Flat::new(Untold::default()),
+            nics: Vec::new(),
+            translator: Translator::counted_by(counts.routes.clone()),
+            table: Taught::default(),
             followed: BTreeMap::new(),
             down: BTreeSet::new(),
+            silent: BTreeSet::new(),
             is_changed: false,
             addresses: Vec::new(),
+            macs: Vec::new(),
             telling: Telling::default(),
+            counts,
         };
         routes.follow(router, mirror);
         routes.resynchronize(mirror);
@@ -141,10 +113,14 @@ impl Routes {
             Some((router.link_name(number)?.to_owned(), port))
         };
         self.ports = Ports::new((0..links).filter_map(port));
+        let own = 0..router.nics.len();
+        let nics = own.chain(router.forwarding.interfaces.iter().map(|interface| interface.nic));
+        self.nics = nics.map(|nic| u8::try_from(nic).unwrap_or(u8::MAX)).collect();
         for link in mirror.links().iter() {
             self.ports.take(&Change::Set(link.clone()));
         }
         self.translator.ports_changed(&self.ports, &mut self.table);
+        self.note_addresses(mirror);
         self.is_changed = true;
     }
 
@@ -162,7 +138,7 @@ impl Routes {
     fn take_link(&mut self, change: &Change<Link>, mirror: &Mirror) {
         if self.ports.take(change) {
             self.translator.ports_changed(&self.ports, &mut self.table);
-            self.is_changed = true;
+            (self.is_changed, self.telling.silent) = (true, !self.silent.is_empty());
         }
         let (link, is_there) = match change {
             Change::Set(link) => (link, true),
@@ -171,6 +147,9 @@ impl Routes {
         if self.note_carrier(link, is_there) {
             let is_by_it = |route: &&Route| route.next_hops.iter().any(|hop| hop.index == link.index);
             mirror.routes().iter().filter(is_by_it).for_each(|route| self.take_route(route));
+        }
+        if is_virtual(link) {
+            self.note_addresses(mirror);
         }
     }
 
@@ -198,13 +177,68 @@ impl Routes {
         }
     }
 
+    /// Notes which addresses are the router's: not those of a virtual router of which another one is the master.
     fn note_addresses(&mut self, mirror: &Mirror) {
-        let own = mirror.addresses().iter().map(|address| address.prefix.ip);
-        let own: BTreeSet<IpAddr> = own.filter(|ip| !ip.is_loopback()).collect();
-        let own: Vec<IpAddr> = own.into_iter().collect();
-        if own != self.addresses {
-            (self.addresses, self.telling.addresses) = (own, true);
+        let link = |index: u32| mirror.links().of(&index).next();
+        let is_held = |index: u32| link(index).is_none_or(|link| !is_virtual(link) || is_master(link));
+        let own = mirror.addresses().iter().filter(|address| is_held(address.index));
+        let ips: BTreeSet<IpAddr> =
+            own.map(|address| address.prefix.ip).filter(|ip| !ip.is_loopback()).collect();
+        // One without addresses was not taken over by vrrpd yet.
+        let with_addresses = mirror.addresses().iter().filter(|address| !is_of_link(address.prefix.ip));
+        let macs = with_addresses.filter_map(|address| self.virtual_mac(link(address.index)?));
+        let macs: BTreeSet<LearnedMac> = macs.collect();
+        let (ips, macs): (Vec<IpAddr>, Vec<LearnedMac>) =
+            (ips.into_iter().collect(), macs.into_iter().collect());
+        if ips != self.addresses {
+            (self.addresses, self.telling.addresses) = (ips, true);
         }
+        if macs != self.macs {
+            (self.macs, self.telling.macs) = (macs, true);
+        }
+    }
+
+    /// Ethernet address of a virtual router of which this one is the master.
+    fn virtual_mac(&self, link: &Link) -> Option<LearnedMac> {
+        let mac = link.mac.filter(|_| is_virtual(link) && is_master(link))?;
+        let below = self.ports.get(link.lower?)?;
+        Some(LearnedMac { nic: *self.nics.get(usize::from(below.nic))?, mac })
+    }
+
+    /// Takes a verdict of BFD: the next hop at this address of an interface answers, or does not. Index 0: of any.
+    pub(super) fn judge(&mut self, (index, via): (u32, IpAddr), is_alive: bool, mirror: &Mirror) {
+        match index {
+            0 => self.judge_at(mirror.links().iter().map(|link| link.index), via, is_alive),
+            index => self.judge_at([index], via, is_alive),
+        }
+    }
+
+    fn judge_at(&mut self, indices: impl IntoIterator<Item = u32>, via: IpAddr, is_alive: bool) {
+        for index in indices {
+            if self.session.rib_mut().judge(index, via, is_alive) {
+                (self.is_changed, self.telling.silent) = (true, true);
+            }
+            if is_alive {
+                self.silent.remove(&(index, via))
+            } else {
+                self.silent.insert((index, via))
+            };
+        }
+    }
+
+    /// Nobody judges next hops any more.
+    pub(super) fn forget_verdicts(&mut self) {
+        self.silent.clear();
+        if self.session.rib_mut().forget_verdicts() {
+            (self.is_changed, self.telling.silent) = (true, true);
+        }
+    }
+
+    /// Gateways that do not answer.
+    fn silent_gateways(&self) -> Vec<LearnedGateway> {
+        let gateway =
+            |(index, ip): &(u32, IpAddr)| Some(LearnedGateway { link: self.ports.get(*index)?.nic, ip: *ip });
+        self.silent.iter().filter_map(gateway).collect()
     }
 
     /// zebra will not come back: its routes go.
@@ -231,12 +265,23 @@ impl Routes {
         session.published();
     }
 
+    /// Notes how much there is, for others to read.
+    pub(super) fn count(&self) {
+        let (routes, groups) = self.table.size();
+        self.counts.sizes.note(routes, groups, self.session.rib().stale());
+    }
+
     /// A new data plane knows nothing: it is told everything.
     pub(super) fn tell_anew(&mut self) {
-        let mut all = Untold::default();
-        self.table.each(&mut |key, way| all.note(key, Some(fate(way))));
-        *self.table.prefixes_mut() = all;
-        self.telling = Telling { credit: MOST_LESSONS, begins: true, is_anew: true, addresses: true };
+        self.table.tell_anew();
+        self.telling = Telling {
+            credit: MOST_LESSONS,
+            begins: true,
+            is_anew: true,
+            addresses: true,
+            macs: true,
+            silent: true,
+        };
     }
 
     /// A lesson was taken.
@@ -246,31 +291,52 @@ impl Routes {
 
     /// The next lesson, if there is something to tell and it may be sent.
     pub(super) fn lesson(&mut self) -> Option<Lesson> {
-        let (telling, untold) = (&mut self.telling, self.table.prefixes_mut());
-        let is_due = telling.is_anew || telling.addresses || !untold.0.is_empty();
-        if !is_due || telling.credit == 0 {
+        let Telling { credit, begins, is_anew, addresses, macs, silent } = self.telling;
+        let is_due = is_anew || addresses || macs || silent || !self.table.is_told();
+        if !is_due || credit == 0 {
             return None;
         }
-        telling.credit -= 1;
-        let begins = std::mem::take(&mut telling.begins);
-        let routes = untold.take();
-        let ends = telling.is_anew && untold.0.is_empty();
-        telling.is_anew &= !ends;
-        let addresses = std::mem::take(&mut telling.addresses).then(|| self.addresses.clone());
-        Some(Lesson { begins, ends, routes, addresses })
+        (self.telling.credit, self.telling.silent) = (credit - 1, false);
+        let down = silent.then(|| self.silent_gateways());
+        if silent && !begins {
+            // Alone and first: what follows from it may be the change of many routes.
+            return Some(Lesson { down, ..Lesson::default() });
+        }
+        let (groups, routes) = self.table.take();
+        let ends = is_anew && self.table.is_told();
+        let addresses = addresses.then(|| self.addresses.clone());
+        let macs = macs.then(|| self.macs.clone());
+        (self.telling.begins, self.telling.addresses, self.telling.macs) = (false, false, false);
+        self.telling.is_anew = is_anew && !ends;
+        Some(Lesson { begins, ends, groups, routes, down, addresses, macs })
+    }
+}
+
+/// Returns true if a link has the Ethernet address of a virtual router.
+fn is_virtual(link: &Link) -> bool {
+    let number_of = |mac: &[u8; 6]| VIRTUAL.iter().any(|known| mac.starts_with(known));
+    link.lower.is_some() && link.mac.as_ref().is_some_and(number_of)
+}
+
+/// Returns true if vrrpd does not keep the link of a virtual router down.
+const fn is_master(link: &Link) -> bool {
+    link.running && !link.proto_down
+}
+
+/// Returns true for addresses that mean something on one link only.
+const fn is_of_link(ip: IpAddr) -> bool {
+    match ip {
+        IpAddr::V4(_) => false,
+        IpAddr::V6(ip) => ip.is_unicast_link_local(),
     }
 }
 
 /// Returns true for routes of the kernel that packets of others may follow.
 fn is_followed(route: &Route) -> bool {
     let to = route.id.to.ip;
-    let is_of_link = match to {
-        IpAddr::V4(_) => false,
-        IpAddr::V6(ip) => ip.is_unicast_link_local(),
-    };
     let is_of_host =
         route.kind == RouteKind::Unicast && route.next_hops.iter().any(|hop| hop.index == LOOPBACK);
-    route.id.table == MAIN && !is_of_link && !is_of_host && !to.is_loopback() && !to.is_multicast()
+    route.id.table == MAIN && !is_of_link(to) && !is_of_host && !to.is_loopback() && !to.is_multicast()
 }
 
 #[cfg(test)]

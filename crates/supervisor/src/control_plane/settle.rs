@@ -9,7 +9,7 @@ use netlink::{Kind, Netlink, Route, RouteId, RouteKind, Settings};
 use rustix::io::Errno;
 
 use super::namespace::ControlNamespace;
-use super::routes::MAIN;
+use super::taught::MAIN;
 use super::wanted;
 
 /// Protocol of routes of the file (RTPROT_*), as kernel routers have it.
@@ -88,7 +88,7 @@ impl Vlan<'_> {
 }
 
 /// Takes an error with this number for success.
-fn unless(outcome: io::Result<()>, fine: Errno) -> io::Result<()> {
+pub(super) fn unless(outcome: io::Result<()>, fine: Errno) -> io::Result<()> {
     match outcome {
         Err(error) if error.raw_os_error() == Some(fine.raw_os_error()) => Ok(()),
         other => other,

@@ -2,7 +2,6 @@
 //! namespace, serves zebra, watches over the daemons, and answers questions.
 
 use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::sync::Arc;
@@ -13,33 +12,31 @@ use anyhow::{Context, Result};
 use api::{ControlQuestion, Outcome, Ticket};
 use config::Router;
 use config::learned::Lesson;
-use fpm::{Turn, Zebra};
-use netlink::{Mirror, Route};
+use frr::Options;
+use netlink::Mirror;
+use netns::Namespace;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use telemetry::Kind;
 use uplink::Tap;
 
 use super::bell::{Listener, Ringer};
+use super::counts::Counts;
 use super::daemons::Daemons;
+use super::data_path::{DataPath, Site};
+use super::kernel_table::{self, KernelTable};
 use super::namespace::ControlNamespace;
-use super::routes::Routes;
-use super::settle::settle;
 
 /// Longest sleep, in milliseconds: the end of a process rings no bell.
 const LOOK: u64 = 500;
-/// The same at the end, which waits for processes alone.
+/// Longest sleep at the end, when only processes are waited for, in milliseconds.
 const LAST_LOOK: u64 = 20;
 /// Time for the daemons to end, in milliseconds.
 const GRACE: u64 = 4_000;
-/// Pauses between attempts to bring settings into force, in milliseconds: the first, and the longest.
-const PAUSE: [u64; 2] = [1_000, 30_000];
-/// Milliseconds between two dumps of the kernel's routes.
-const DUMPS: u64 = 500;
 
 /// What the thread is told.
 pub(super) enum Order {
-    /// Settings of the router, with handles for its shadows, by NIC.
+    /// Settings of the router, with handles for its shadows, by NIC, where it has some.
     Follow(Box<Router>, BTreeMap<String, Tap>),
     /// FRR's file may have changed.
     Reload,
@@ -50,7 +47,18 @@ pub(super) enum Order {
     /// A client asks.
     Ask(Question),
     /// The end.
-    End,
+    End(End),
+}
+
+/// How a control plane ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// Its router goes on without one.
+    Without,
+    /// Its router ends as well.
+    Together,
+    /// Its router is not in its namespace any more: there is nobody to whom the daemons could speak.
+    LeftBehind,
 }
 
 /// A question of a client.
@@ -72,24 +80,32 @@ pub(super) enum Report {
     Answer(Ticket, Outcome),
 }
 
+/// Where a control plane is.
+pub(super) enum Place {
+    /// In a namespace of its own, beside the machine that forwards, with what counts there.
+    Beside(ControlNamespace, Counts),
+    /// In the namespace of a kernel router, which forwards itself.
+    Inside(Namespace),
+}
+
+impl Place {
+    const fn namespace(&self) -> &Namespace {
+        match self {
+            Self::Beside(namespace, _) => namespace.namespace(),
+            Self::Inside(namespace) => namespace,
+        }
+    }
+}
+
 /// A control plane.
 pub(super) struct ControlPlane {
     pub(super) router: Router,
-    /// Settings that are in force in the namespace.
-    settled: Option<Router>,
-    settling: Option<Settling>,
-    pub(super) namespace: ControlNamespace,
-    shadows: BTreeMap<String, Tap>,
+    pub(super) namespace: Namespace,
     pub(super) mirror: Mirror,
     /// True if changes of the mirror were missed.
     is_behind: bool,
-    pub(super) routes: Routes,
-    zebra: Option<Zebra>,
-    /// True if zebra has more to say.
-    is_busy: bool,
+    pub(super) forwarder: Forwarder,
     pub(super) daemons: Daemons,
-    /// No dump before, in milliseconds.
-    next_dump: u64,
     started: Instant,
     orders: Listener<Order>,
     pub(super) reports: Ringer<Report>,
@@ -97,12 +113,16 @@ pub(super) struct ControlPlane {
     pub(super) asking: Arc<()>,
     /// When the thread ends, whatever still runs.
     ends: Option<u64>,
+    /// True if zebra's routes are not to stay in the kernel that forwards by them.
+    takes_routes: bool,
 }
 
-/// Attempt to bring settings into force.
-struct Settling {
-    at: u64,
-    pause: u64,
+/// What forwards by the routes that are found.
+pub(super) enum Forwarder {
+    /// The router's machine.
+    Machine(Box<DataPath>),
+    /// The kernel, in the namespace itself.
+    Kernel(Box<KernelTable>),
 }
 
 impl ControlPlane {
@@ -112,35 +132,38 @@ impl ControlPlane {
     /// No descriptors are left, or the kernel lacks a kind of socket.
     pub(super) fn new(
         router: Router,
-        namespace: ControlNamespace,
+        place: Place,
         (orders, reports): (Listener<Order>, Ringer<Report>),
     ) -> Result<Self> {
-        let mirror = namespace.namespace().within(|| Mirror::open_with(|route| !fpm::is_zebras(route)))?;
+        let namespace = place.namespace().clone();
+        let mirror = namespace.within(|| Mirror::open_with(|route| !fpm::is_zebras(route)))?;
         let mirror = mirror.context("following the interfaces of its namespace")?;
         if let Err(error) = spare(&mirror) {
             let what = format!("the kernel reports zebra's routes twice, which takes time: {error}");
             reports.send(Report::Event(Kind::ControlPlane, what));
         }
-        let routes = Routes::new(&router, &mirror);
-        let daemons = Daemons::new(router.name.clone(), namespace.namespace().clone());
+        let is_machine = matches!(place, Place::Beside(..));
+        let options = Options { fpm: is_machine, bfd: is_machine };
+        let daemons = Daemons::new(router.name.clone(), namespace.clone(), options);
+        let forwarder = match place {
+            Place::Beside(own, counts) => {
+                Forwarder::Machine(Box::new(DataPath::new(&router, &mirror, own, counts)))
+            }
+            Place::Inside(_) => Forwarder::Kernel(Box::default()),
+        };
         Ok(Self {
             router,
-            settled: None,
-            settling: None,
             namespace,
-            shadows: BTreeMap::new(),
             mirror,
             is_behind: false,
-            routes,
-            zebra: None,
-            is_busy: false,
+            forwarder,
             daemons,
-            next_dump: 0,
             started: Instant::now(),
             orders,
             reports,
             asking: Arc::default(),
             ends: None,
+            takes_routes: false,
         })
     }
 
@@ -149,31 +172,39 @@ impl ControlPlane {
         while self.turn() {
             self.wait();
         }
+        if self.takes_routes {
+            self.forget_zebra();
+        }
     }
 
     /// Does what is due. Returns false at the end.
     fn turn(&mut self) -> bool {
         let now = self.now();
         self.obey(now);
-        self.settle(now);
-        self.watch();
-        self.hear_zebra(now);
-        self.attend_daemons(now);
-        self.dump(now);
-        self.routes.flush();
-        while let Some(lesson) = self.routes.lesson() {
-            self.reports.send(Report::Lesson(lesson));
+        if let Some((path, site)) = self.machine() {
+            path.settle(site, now);
         }
+        self.watch(now);
+        if let Some((path, _)) = self.machine() {
+            path.hear_zebra(now);
+        }
+        self.attend_daemons(now);
+        self.attend_forwarder(now);
         !self.ends.is_some_and(|end| now >= end || self.daemons.is_stopped())
     }
 
-    /// Milliseconds since the start.
-    fn now(&self) -> u64 {
-        u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
+    /// The data path of a machine, with what is beside it.
+    fn machine(&mut self) -> Option<(&mut DataPath, Site<'_>)> {
+        let Self { router, mirror, daemons, reports, forwarder, .. } = self;
+        match forwarder {
+            Forwarder::Machine(path) => Some((path.as_mut(), Site { router, mirror, daemons, reports })),
+            Forwarder::Kernel(_) => None,
+        }
     }
 
-    pub(super) fn tell(&self, kind: Kind, line: String) {
-        self.reports.send(Report::Event(kind, line));
+    /// Milliseconds since the start.
+    pub(super) fn now(&self) -> u64 {
+        u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
     fn obey(&mut self, now: u64) {
@@ -183,29 +214,46 @@ impl ControlPlane {
                 Ok(None) => return,
                 Ok(Some(Order::Follow(router, shadows))) => self.follow(*router, shadows, now),
                 Ok(Some(Order::Reload)) => self.reload(now),
-                Ok(Some(Order::TellAnew)) => self.routes.tell_anew(),
-                Ok(Some(Order::HasLearned)) => self.routes.has_learned(),
+                Ok(Some(Order::TellAnew)) => self.on_routes(|path| path.routes.tell_anew()),
+                Ok(Some(Order::HasLearned)) => self.on_routes(|path| path.routes.has_learned()),
                 Ok(Some(Order::Ask(question))) => self.answer(question),
-                Ok(Some(Order::End)) | Err(_) => {
-                    self.ends.get_or_insert(now + GRACE);
-                    return self.daemons.stop();
+                Ok(Some(Order::End(how))) => return self.end(how, now),
+                Err(_) => return self.end(End::Together, now),
+            }
+        }
+    }
+
+    fn end(&mut self, how: End, now: u64) {
+        let grace = if how == End::LeftBehind { 0 } else { GRACE };
+        self.ends.get_or_insert(now + grace);
+        self.takes_routes |= how == End::Without && self.daemons.is_wanted();
+        self.daemons.stop();
+    }
+
+    /// zebra will not come back: its routes go.
+    fn forget_zebra(&mut self) {
+        match &mut self.forwarder {
+            Forwarder::Machine(path) => path.routes.forget_zebra(),
+            Forwarder::Kernel(_) => {
+                if let Err(error) = kernel_table::remove_zebras(self.mirror.kernel()) {
+                    let what = format!("routes of FRR stay in the kernel: {error}");
+                    self.reports.send(Report::Event(Kind::Notice, what));
                 }
             }
         }
     }
 
-    fn follow(&mut self, router: Router, shadows: BTreeMap<String, Tap>, now: u64) {
-        let links = |router: &Router| -> Vec<String> {
-            (0..).map_while(|number| router.link_name(number).map(str::to_owned)).collect()
-        };
-        let has_others = links(&router) != links(&self.router);
-        (self.router, self.shadows) = (router, shadows);
-        if has_others {
-            self.routes.follow(&self.router, &self.mirror);
+    fn on_routes(&mut self, work: impl FnOnce(&mut DataPath)) {
+        if let Some((path, _)) = self.machine() {
+            work(path);
         }
-        self.set_carriers();
-        self.settling = Some(Settling { at: now, pause: PAUSE[0] });
-        self.settle(now);
+    }
+
+    fn follow(&mut self, router: Router, shadows: BTreeMap<String, Tap>, now: u64) {
+        let before = std::mem::replace(&mut self.router, router);
+        if let Some((path, site)) = self.machine() {
+            path.follow(&before, site, (shadows, now));
+        }
         if self.daemons.path() != self.path() {
             self.reload(now);
         }
@@ -214,10 +262,10 @@ impl ControlPlane {
     /// Has FRR follow what its file says by now.
     fn reload(&mut self, now: u64) {
         let path = self.path().map(Path::to_owned);
-        let reports = &self.reports;
+        let (was_wanted, reports) = (self.daemons.is_wanted(), &self.reports);
         self.daemons.follow(path, now, &mut |kind, line| reports.send(Report::Event(kind, line)));
-        if !self.daemons.is_wanted() {
-            self.routes.forget_zebra();
+        if was_wanted && !self.daemons.is_wanted() {
+            self.forget_zebra();
         }
     }
 
@@ -226,104 +274,56 @@ impl ControlPlane {
         self.router.control.as_ref()?.frr.as_deref()
     }
 
-    /// Shows the daemons which cables are pulled.
-    fn set_carriers(&self) {
-        for nic in &self.router.nics {
-            let Some(shadow) = self.shadows.get(&nic.name) else { continue };
-            let is_there = !nic.is_pulled() && !self.router.is_stopped();
-            if let Err(error) = shadow.set_carrier(is_there) {
-                self.tell(
-                    Kind::Notice,
-                    format!("NIC {}: its daemons do not see its cable: {error}", nic.name),
-                );
-            }
-        }
-    }
-
-    fn settle(&mut self, now: u64) {
-        let Some(Settling { pause, .. }) = self.settling.take_if(|settling| settling.at <= now) else {
-            return;
-        };
-        match self.try_settle() {
-            Ok(()) => self.settled = Some(self.router.clone()),
-            Err(error) => {
-                // Told once; later attempts are silent.
-                if pause == PAUSE[0] {
-                    let what = "its namespace is not as the file says";
-                    self.tell(Kind::Notice, format!("{what}: {error:#}; it is tried again"));
-                }
-                self.settling = Some(Settling { at: now + pause, pause: (pause * 2).min(PAUSE[1]) });
-            }
-        }
-    }
-
-    fn try_settle(&mut self) -> Result<()> {
-        settle(&self.namespace, self.settled.as_ref(), &self.router)?;
-        if self.path().is_some() && self.zebra.is_none() {
-            let place = (Ipv4Addr::LOCALHOST, fpm::PORT);
-            let listener = self.namespace.namespace().within(|| TcpListener::bind(place))?;
-            let zebra = listener.and_then(Zebra::new);
-            self.zebra = Some(zebra.with_context(|| format!("taking zebra's routes at port {}", fpm::PORT))?);
-        }
-        Ok(())
-    }
-
     /// Takes what the kernel reports.
-    fn watch(&mut self) {
-        match self.mirror.update() {
-            Ok(_) if std::mem::take(&mut self.is_behind) => self.routes.resynchronize(&self.mirror),
-            Ok(news) => news.iter().for_each(|one| self.routes.take(one, &self.mirror)),
-            // What was reported is lost: everything is taken once it can be read again.
-            Err(_) => self.is_behind = true,
-        }
-    }
-
-    fn hear_zebra(&mut self, now: u64) {
-        let Some(zebra) = &mut self.zebra else { return };
-        let before = self.routes.session.counters().frames.get();
-        let turn = zebra.turn(&mut self.routes.session);
-        self.is_busy = matches!(turn, Ok(Turn::More));
-        if self.routes.session.counters().frames.get() != before {
-            self.routes.has_changed();
-        }
-        if turn.is_err() {
-            self.zebra = None;
-            self.routes.session.closed();
-            self.settling = Some(Settling { at: now + PAUSE[0], pause: PAUSE[0] });
+    fn watch(&mut self, now: u64) {
+        let news = self.mirror.update();
+        let Self { mirror, is_behind, forwarder, daemons, .. } = self;
+        // What was reported is lost if it fails: everything is taken once it can be read again.
+        let was_behind = std::mem::replace(is_behind, news.is_err());
+        let news = news.unwrap_or_default();
+        daemons.watch_links(&news, now);
+        let Forwarder::Machine(path) = forwarder else { return };
+        if was_behind && !*is_behind {
+            path.routes.resynchronize(mirror);
+        } else {
+            news.iter().for_each(|one| path.routes.take(one, mirror));
         }
     }
 
     fn attend_daemons(&mut self, now: u64) {
         let reports = &self.reports;
         if self.daemons.turn(now, &mut |kind, line| reports.send(Report::Event(kind, line))) {
-            self.routes.session.kernel_changed();
+            self.on_routes(DataPath::daemons_are_settled);
         }
     }
 
-    /// Looks which of zebra's former routes the kernel still has, when zebra has nothing more to say.
-    fn dump(&mut self, now: u64) {
-        if self.is_busy || now < self.next_dump || !self.routes.session.wants_dump() {
+    fn attend_forwarder(&mut self, now: u64) {
+        let Some((path, site)) = self.machine() else {
+            if let Forwarder::Kernel(table) = &mut self.forwarder {
+                table.forget(now);
+            }
             return;
+        };
+        path.attend_bfd(site, now);
+        path.finish(site.mirror, now);
+        while let Some(lesson) = path.lesson() {
+            site.reports.send(Report::Lesson(lesson));
         }
-        let rib = self.routes.session.rib_mut();
-        let whole = self.mirror.kernel().each::<Route>(&mut |route| rib.seen_in_kernel(&route));
-        self.routes.session.dumped(whole.unwrap_or(false));
-        self.routes.has_changed();
-        self.next_dump = now + DUMPS;
     }
 
     /// Waits until there is something to do.
     fn wait(&self) {
         let now = self.now();
-        let dump = self.routes.session.wants_dump().then_some(self.next_dump);
-        let settling = self.settling.as_ref().map(|settling| settling.at);
-        let due = [self.daemons.due(now), settling, self.ends, dump].into_iter().flatten().min();
+        let forwarder = match &self.forwarder {
+            Forwarder::Machine(path) => path.due(&self.daemons, now),
+            Forwarder::Kernel(table) => table.due(),
+        };
+        let due = [self.daemons.due(now), self.ends, forwarder].into_iter().flatten().min();
         let longest = if self.ends.is_some() { LAST_LOOK } else { LOOK };
         let left = due.map_or(longest, |due| due.saturating_sub(now).min(longest));
-        let left = Duration::from_millis(if self.is_busy { 0 } else { left });
         let add = |fd| PollFd::from_borrowed_fd(fd, PollFlags::IN);
         let mut fds: Vec<PollFd<'_>> = self.watched().map(add).collect();
-        match poll(&mut fds, Timespec::try_from(left).ok().as_ref()) {
+        match poll(&mut fds, Timespec::try_from(Duration::from_millis(left)).ok().as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(_) => sleep(Duration::from_millis(100)),
         }
@@ -331,12 +331,15 @@ impl ControlPlane {
 
     fn watched(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let own = [self.orders.watched(), self.mirror.descriptor()];
-        let zebra = self.zebra.iter().flat_map(Zebra::descriptors);
-        own.into_iter().chain(zebra).chain(self.daemons.descriptors())
+        let path = match &self.forwarder {
+            Forwarder::Machine(path) => Some(path.watched()),
+            Forwarder::Kernel(_) => None,
+        };
+        own.into_iter().chain(path.into_iter().flatten()).chain(self.daemons.descriptors())
     }
 }
 
-/// Spares the mirror zebra's routes, which may be a million, and come by FPM.
+/// Spares the mirror zebra's routes, which may be a million, and come by FPM or are read when they are asked for.
 fn spare(mirror: &Mirror) -> std::io::Result<()> {
     let filter = bpf::load(bpf::Purpose::SocketFilter, &control::without_routes_of_zebra())?;
     bpf::attach_to_socket(filter.as_fd(), mirror.descriptor())

@@ -23,7 +23,7 @@ const PARAMETERS: [(&str, &str); 9] = [
     // Routing protocols join two groups on each interface, with one socket.
     ("net/ipv4/igmp_max_memberships", "1024"),
 ];
-/// The same of IPv6, where the kernel has it. Link-local addresses are those that the firmware derives (RFC 4291, appendix A).
+/// Parameters of IPv6, where the kernel has it. Link-local addresses are those that the firmware derives (RFC 4291, appendix A).
 const PARAMETERS_6: [(&str, &str); 11] = [
     ("net/ipv6/conf/all/disable_ipv6", "0"),
     ("net/ipv6/conf/default/disable_ipv6", "0"),

@@ -88,6 +88,7 @@ impl Supervisor {
             }
             Err(error) => {
                 forwarder.seen.threads.clear();
+                forwarder.seen.network = None;
                 forwarder.has_failed = true;
                 forwarder.reason = Some(format!("{error:#}"));
                 (Vec::new(), router.restart == config::Restart::Always)
@@ -103,6 +104,7 @@ impl Supervisor {
         if has_other_threads {
             self.place(now);
         }
+        self.follow_network(&router, now);
         lines.into_iter().for_each(|(kind, line)| self.tell_of(name, kind, line, now));
     }
 
@@ -182,5 +184,11 @@ fn news(router: &Router, before: &Seen, now: &Seen) -> Vec<(Kind, String)> {
     let duplicates = duplicates.map(|(nic, ip)| {
         (Kind::Notice, format!("NIC {nic}: another station has the address {ip}, which is not used here"))
     });
-    now.nics.iter().filter_map(told).chain(duplicates).collect()
+    let name = match (before.is_nameless, now.is_nameless) {
+        (false, true) => Some("its name in /run/netns was removed; it is given again as soon as possible"),
+        (true, false) => Some("it has its name in /run/netns again"),
+        _ => None,
+    };
+    let name = name.map(|what| (Kind::Notice, what.to_owned()));
+    now.nics.iter().filter_map(told).chain(duplicates).chain(name).collect()
 }

@@ -1,5 +1,9 @@
 //! Namespaces, containers and virtual functions of kernel routers on this host: creation, changes, checks and removal.
 
+mod before;
+mod container;
+mod functions;
+
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -7,18 +11,19 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
-use attach::Function;
 use hooks::{PacketTracer, TraceSpec};
-use kernel_router::{Health, Leftover, Router, RouterConfig, Surroundings};
+use kernel_router::{Health, Leftover, Object, Router, RouterConfig, Step, Surroundings};
 use ledger::Group;
-use lxc::{Container, OrphanedContainer, Programs, Running, TimeLimits};
-use netlink::{Netlink, Settings};
+use lxc::{OrphanedContainer, Running};
 use netns::Namespace;
-use sriov::{Claim, FormerSettings, FunctionRequest, Sysfs};
+use sriov::{Claim, FormerSettings};
 
+use super::drop_reasons::{DropReasons, Drops};
 use super::napi::{self, Napi};
+use super::network::Network;
 use super::plan::Spec;
 use super::rate_limit::RateLimit;
+use functions::links;
 
 /// Time limit for the cleaner of a killed run to remove the leftovers of that run.
 const LEFT_OVER: Duration = Duration::from_secs(1);
@@ -58,12 +63,20 @@ pub(crate) struct Seen {
     pub(crate) threads: Vec<Napi>,
     /// IPv6 addresses that another station has, with the names of their NICs.
     pub(crate) duplicates: Vec<(String, IpAddr)>,
+    /// Packets that the kernel has dropped, by NIC and reason; empty if they are not counted.
+    pub(crate) drops: Drops,
+    /// True if somebody has removed the name of its namespace.
+    pub(crate) is_nameless: bool,
+    /// Its namespace; another one after a restart.
+    pub(crate) network: Option<Network>,
+    /// True if a route lacks gateways that it could have, because an interface has its carrier back.
+    pub(crate) lacks_gateways: bool,
 }
 
 impl Seen {
-    /// Returns true if an interface is missing.
+    /// Returns true if an interface is missing, its name, or gateways.
     pub(super) fn lacks_any(&self) -> bool {
-        self.nics.values().any(Option::is_none)
+        self.is_nameless || self.lacks_gateways || self.nics.values().any(Option::is_none)
     }
 }
 
@@ -111,6 +124,7 @@ pub(crate) struct HostBackend {
     /// Namespace of the supervisor; `None` until the first use.
     home: Option<Namespace>,
     routers: BTreeMap<String, RunningRouter>,
+    drop_reasons: DropReasons,
     journal: Journal,
     /// Directory of the containers of this run.
     folder: PathBuf,
@@ -155,7 +169,8 @@ impl RunningRouter {
 impl HostBackend {
     /// Starts without routers. Containers get their directories in `folder`.
     pub(crate) fn new(journal: Journal, folder: PathBuf) -> Self {
-        Self { home: None, routers: BTreeMap::new(), journal, folder }
+        let (routers, drop_reasons) = Default::default();
+        Self { home: None, routers, drop_reasons, journal, folder }
     }
 
     fn held(&mut self, router: &str) -> Result<&mut RunningRouter> {
@@ -189,8 +204,7 @@ impl HostBackend {
     fn start(&mut self, own: &Spec) -> Result<()> {
         let claims = self.claim(own)?;
         let spec = &own.with_functions(links(&claims));
-        let container =
-            spec.container.as_ref().map(|container| self.start_container(container, &spec.bridges));
+        let container = spec.container.as_ref().map(|container| self.start_container(container, spec));
         let container = container.transpose()?;
         self.sited(|routers, site, journal| {
             let router = match &container {
@@ -207,95 +221,20 @@ impl HostBackend {
                 RunningRouter { spec: own.clone(), router, rate_limit, container, claims, napis: Vec::new() };
             routers.insert(own.name().to_owned(), held);
             Ok(())
-        })
+        })?;
+        let refused = self.count_drops(own).err();
+        // A router whose drops cannot be counted is not left behind.
+        refused.map_or(Ok(()), |refusal| self.end(own.name()).and(Err(refusal)))
     }
 
-    /// Claims the virtual functions of a router. Other routers of the run keep theirs.
-    fn claim(&mut self, spec: &Spec) -> Result<Vec<(usize, Claim)>> {
-        if spec.functions.is_empty() {
-            return Ok(Vec::new());
-        }
-        let sysfs = Sysfs::here();
-        let others = self.routers.values().flat_map(|held| {
-            let has = |place: usize| held.claims.iter().find(|(of, _)| *of == place).map(|(_, claim)| claim);
-            held.spec.functions.iter().filter_map(move |(place, function)| {
-                let former = has(*place)?.former();
-                Some((
-                    FunctionRequest { held: Some(former.address), ..function.wish.clone() },
-                    former.port,
-                    former.number,
-                ))
-            })
-        });
-        let others: Vec<(FunctionRequest, sriov::Address, u32)> = others.collect();
-        for (_, Function { wish, count, .. }) in &spec.functions {
-            let Some(count) = count else { continue };
-            let port = sysfs.port_of(&wish.interface)?;
-            let used = others.iter().filter(|(_, of, _)| *of == port.address).map(|(_, _, number)| *number);
-            for number in sriov::plan_function_count(&port, *count, &used.collect::<Vec<_>>())? {
-                sysfs.set_function_count(&port, number)?;
-            }
-        }
-        let own = spec.functions.iter().map(|(_, function)| function.wish.clone());
-        let wishes: Vec<FunctionRequest> = others.into_iter().map(|(wish, ..)| wish).chain(own).collect();
-        let assigned = sriov::assign(&sysfs.ports(), &wishes)?;
-        let mut claims = Vec::new();
-        for (place, function) in &spec.functions {
-            let assigned = assigned.iter().find(|assigned| assigned.nic == function.wish.nic);
-            let assigned = assigned.with_context(|| format!("no function for {}", function.wish.nic))?;
-            let kernel = Netlink::open().context("a socket to the host's interfaces")?;
-            let mut told = |former: &FormerSettings| (self.journal)(Remains::Function(former));
-            let claim = Claim::take(&sysfs, kernel, assigned, &function.wanted, &mut told)?;
-            claims.push((*place, claim));
-        }
-        Ok(claims)
+    /// Counts the drops of an existing router by reason if its file says so.
+    fn count_drops(&mut self, spec: &Spec) -> Result<()> {
+        let Some(held) = self.routers.get(spec.name()) else { return Ok(()) };
+        self.drop_reasons.follow(&held.router, spec.drop_reasons)
     }
 
-    /// Starts a container, and makes the host ends of its pairs ports of their bridges.
-    fn start_container(&mut self, container: &Container, bridges: &[(String, String)]) -> Result<Running> {
-        (self.journal)(Remains::Container(&OrphanedContainer::new(&container.name, &self.folder)));
-        let running = Running::start(&Programs::default(), container, &self.folder, TimeLimits::default())?;
-        if !bridges.is_empty() {
-            let kernel = Netlink::open().context("a socket to the host's interfaces")?;
-            for (end, bridge) in bridges {
-                let join = || {
-                    let index = kernel.link(bridge.as_str())?.index;
-                    kernel.set_link(end.as_str(), &Settings::default().master(index).up(true))
-                };
-                join().with_context(|| format!("adding `{end}` to the bridge `{bridge}`"))?;
-            }
-        }
-        Ok(running)
-    }
-
-    /// Removes a router and creates it with another container or other functions. If that is refused, the former router is
-    /// created again.
-    fn replace(&mut self, spec: &Spec) -> Result<()> {
-        let Some(held) = self.routers.remove(spec.name()) else { return self.start(spec) };
-        let before = held.spec.clone();
-        let outcome = held.end().and_then(|()| self.start(spec));
-        if let Err(refusal) = outcome {
-            return Err(match self.start(&before) {
-                Ok(()) => refusal,
-                Err(error) => anyhow!("{refusal:#}; and it could not be undone: {error:#}"),
-            });
-        }
-        Ok(())
-    }
-}
-
-impl KernelBackend for HostBackend {
-    fn make(&mut self, spec: &Spec) -> Result<()> {
-        let Some(held) = self.routers.get_mut(spec.name()) else { return self.start(spec) };
-        let is_other = held.spec.container != spec.container || held.spec.functions != spec.functions;
-        if held.ended().is_some() {
-            // A router whose container has ended cannot be restored; failure to remove it is no reason not to create the new one.
-            let _ = self.end(spec.name());
-            return self.start(spec);
-        }
-        if is_other {
-            return self.replace(spec);
-        }
+    /// Changes an existing router that keeps its container and its virtual functions.
+    fn change(&mut self, spec: &Spec) -> Result<()> {
         self.sited(|routers, site, journal| {
             let held = routers.get_mut(spec.name()).context("it has gone")?;
             let wanted = spec.with_functions(links(&held.claims)).wanted;
@@ -315,7 +254,49 @@ impl KernelBackend for HostBackend {
         })
     }
 
+    /// Removes a router and creates it with another container or other functions. If that is refused, the former router is
+    /// created again.
+    fn replace(&mut self, spec: &Spec) -> Result<()> {
+        let Some(held) = self.routers.remove(spec.name()) else { return self.start(spec) };
+        let before = held.spec.clone();
+        self.drop_reasons.forget(spec.name());
+        let outcome = held.end().and_then(|()| self.start(spec));
+        if let Err(refusal) = outcome {
+            return Err(match self.start(&before) {
+                Ok(()) => refusal,
+                Err(error) => anyhow!("{refusal:#}; and it could not be undone: {error:#}"),
+            });
+        }
+        Ok(())
+    }
+}
+
+impl KernelBackend for HostBackend {
+    fn make(&mut self, spec: &Spec) -> Result<()> {
+        let Some(held) = self.routers.get_mut(spec.name()) else { return self.start(spec) };
+        let is_other = held.spec.container != spec.container
+            || held.spec.queues != spec.queues
+            || held.spec.functions != spec.functions;
+        if held.ended().is_some() {
+            // A router whose container has ended cannot be restored; failure to remove it is no reason not to create the new one.
+            let _ = self.end(spec.name());
+            return self.start(spec);
+        }
+        if is_other {
+            return self.replace(spec);
+        }
+        let before = held.spec.clone();
+        self.change(spec)?;
+        if let Err(refusal) = self.count_drops(spec) {
+            self.change(&before)?;
+            self.count_drops(&before)?;
+            return Err(refusal);
+        }
+        Ok(())
+    }
+
     fn end(&mut self, router: &str) -> Result<()> {
+        self.drop_reasons.forget(router);
         self.routers.remove(router).map_or(Ok(()), RunningRouter::end)
     }
 
@@ -328,7 +309,7 @@ impl KernelBackend for HostBackend {
                 held.router.restart(site, journal)?;
                 held.rate_limit.follow(&held.router, spec.limit)
             });
-            if renewed.is_ok() {
+            if renewed.and_then(|()| self.count_drops(spec)).is_ok() {
                 return Ok(());
             }
         }
@@ -338,21 +319,24 @@ impl KernelBackend for HostBackend {
     }
 
     fn repair(&mut self, router: &str) -> Result<bool> {
-        self.held(router)?;
-        self.sited(|routers, site, journal| match routers.get_mut(router) {
+        let spec = self.held(router)?.spec.clone();
+        let was_made = self.sited(|routers, site, journal| match routers.get_mut(router) {
             Some(held) => {
-                let was_made = !held.router.repair(site, journal)?.is_empty();
+                let is_interface = |step: &Step| matches!(step, Step::Add(Object::Interface(_)));
+                let was_made = held.router.repair(site, journal)?.iter().any(is_interface);
                 held.rate_limit.follow(&held.router, held.spec.limit)?;
                 Ok(was_made)
             }
             None => Ok(false),
-        })
+        })?;
+        self.count_drops(&spec)?;
+        Ok(was_made)
     }
 
-    fn look(&mut self, router: &str) -> Result<Seen> {
-        let held = self.held(router)?;
+    fn look(&mut self, name: &str) -> Result<Seen> {
+        let held = self.held(name)?;
         if let Some(how) = held.ended() {
-            bail!("router {router}: {how}");
+            bail!("router {name}: {how}");
         }
         let (router, wanted) = (&held.router, held.router.wanted());
         let carrier = |(name, health): (String, Health)| (name, health.is_there.then_some(health.carrier));
@@ -360,9 +344,13 @@ impl KernelBackend for HostBackend {
         let is_threaded = wanted.interfaces.iter().any(|nic| nic.threaded);
         let threads = if is_threaded { router.threads()? } else { Vec::new() };
         let threads = napi::of_router(&wanted.name, threads, sched::stat);
-        let duplicates = router.duplicates()?;
+        let (duplicates, is_nameless) = (router.duplicates()?, !router.is_named());
+        let network = Some(Network::of(router.namespace())?);
         held.napis.clone_from(&threads);
-        Ok(Seen { nics, threads, duplicates })
+        let is_missing = |step: &Step| matches!(step, Step::Add(Object::SpreadRoute(_)));
+        let lacks_gateways = !wanted.spread.is_empty() && router.plan(wanted)?.iter().any(is_missing);
+        let drops = self.drop_reasons.of(name).unwrap_or_default();
+        Ok(Seen { nics, threads, duplicates, drops, is_nameless, network, lacks_gateways })
     }
 
     fn count(&mut self, router: &str) -> Result<Counted> {
@@ -383,23 +371,17 @@ impl KernelBackend for HostBackend {
             });
         }
         napi::count(router, &held.napis, &mut counted);
-        if !held.napis.is_empty() {
-            let of_containers = napi::lost_before(&held.spec.pairs);
-            let lost = self.sited(|routers, site, _| {
-                let held = routers.get(router).context("it has gone")?;
-                Ok(held.router.lost_before(site)?)
-            });
-            // If the other end cannot be read, the counter is omitted.
-            for (nic, dropped) in lost.unwrap_or_default().into_iter().chain(of_containers) {
-                counted.counters.insert(format!("{router}.{nic}.queue.drop_full"), dropped);
-            }
-        }
+        self.count_before(router, &mut counted)?;
+        self.drop_reasons.count(router, &mut counted);
         Ok(counted)
     }
 
     fn follow(&mut self, router: &str, order: &TraceSpec) -> Result<PacketTracer> {
         let held = self.held(router)?;
-        let (namespace, interfaces) = (held.router.namespace(), &held.router.wanted().interfaces);
+        let namespace = held.router.namespace();
+        // What passes a VLAN passes the interface below it, which is a NIC.
+        let interfaces = held.router.wanted().interfaces.iter().filter(|interface| !interface.is_vlan());
+        let interfaces: Vec<_> = interfaces.collect();
         let kernel = namespace.netlink()?;
         let mut follower = PacketTracer::start(order.clone())?;
         let traced = order.nic as usize;
@@ -425,11 +407,6 @@ impl Drop for HostBackend {
         // It exists only if there was a container.
         let _ = std::fs::remove_dir(&self.folder);
     }
-}
-
-/// Interface names of claimed virtual functions, by interface position.
-fn links(claims: &[(usize, Claim)]) -> impl Iterator<Item = (usize, String)> {
-    claims.iter().map(|(place, claim)| (*place, claim.interface().to_owned()))
 }
 
 /// Name of an interface counter in the ledger: `rx_frames` becomes `rx.frames`, `drop_rx_missed` becomes `rx.drop_missed`, and

@@ -73,10 +73,12 @@ fn told(router: &Router) -> Properties {
         ("rp_filter", kernel.rp_filter.name().to_owned()),
         ("proxy_arp", kernel.proxy_arp.to_string()),
         ("threaded", router.is_threaded().to_string()),
+        ("drop_reasons", kernel.drop_reasons.to_string()),
         ("limit", router.limit.map_or_else(|| "none".to_owned(), |rate| rate.to_string())),
     ] {
         told.values.insert(key.to_owned(), value);
     }
+    told.things.extend(router.control.as_ref().map(|_| "control plane".to_owned()));
     router.nics.iter().for_each(|nic| tell_nic(&mut told, nic));
     tell_routes(&mut told, router);
     told

@@ -8,7 +8,8 @@ use attach::Function;
 use config::forwarding::{self, Destination, ReversePath};
 use config::{Mac, Nic, Plan, Router, RpFilter};
 use kernel_router::{
-    Interface, Mode, Neighbour, Origin, Route, RouteType, RouterConfig, TypedRoute, interface_sysctl,
+    Interface, Mode, Neighbour, Origin, Queue, Route, RouteType, RouterConfig, SpreadRoute, TypedRoute, Way,
+    interface_sysctl,
 };
 use lxc::{Container, Link, Root};
 use netlink::Prefix;
@@ -16,6 +17,9 @@ use netlink::Prefix;
 /// Parameters that enable forwarding.
 const IPV4_FORWARDING: &str = "net/ipv4/ip_forward";
 const IPV6_FORWARDING: &str = "net/ipv6/conf/all/forwarding";
+/// Parameters that say what is hashed to choose among several next hops.
+const IPV4_HASH: &str = "net/ipv4/fib_multipath_hash_policy";
+const IPV6_HASH: &str = "net/ipv6/fib_multipath_hash_policy";
 
 /// Specification of a kernel router.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,10 +32,14 @@ pub(crate) struct Spec {
     pub(super) bridges: Vec<(String, String)>,
     /// veth pairs that LXC creates and whose receive work NAPI threads do: the end in the container, and the end on the host.
     pub(super) pairs: Vec<(String, String)>,
+    /// Queueing disciplines of the host ends of veth pairs that LXC creates: the end in the container, and the end on the host.
+    pub(super) queues: Vec<(String, String, Queue)>,
     /// Virtual functions, by interface position.
     pub(super) functions: Vec<(usize, Function)>,
     /// Maximum packets per second that may enter it; `None`: unlimited.
     pub(super) limit: Option<u64>,
+    /// True if the packets that the kernel drops are counted by its reason.
+    pub(crate) drop_reasons: bool,
 }
 
 impl Spec {
@@ -68,16 +76,21 @@ pub(super) fn all(plan: &Plan) -> Result<Vec<Spec>> {
 /// # Errors
 /// See [`all`].
 pub(super) fn one(router: &Router) -> Result<Spec> {
-    let interfaces = router.nics.iter().map(|nic| interface(router, nic)).collect::<Result<Vec<_>>>()?;
+    let nics = router.nics.iter().map(|nic| interface(router, nic));
+    let vlans = router.forwarding.interfaces.iter().map(|own| vlan(router, own));
+    let interfaces = nics.chain(vlans).collect::<Result<Vec<_>>>()?;
     let mut wanted = RouterConfig::new(&router.name, interfaces);
     wanted.published = Some(router.name.clone());
     wanted.routes = routes(router)?;
+    wanted.spread = spread(router)?;
     wanted.typed = typed(router)?;
     wanted.neighbours = neighbours(router);
     wanted.sysctls.extend(sysctls(router));
-    let (bridges, pairs, functions) = (Vec::new(), Vec::new(), functions(router));
+    let (bridges, pairs, queues) = Default::default();
+    let functions = functions(router);
     let limit = router.limit.map(config::Rate::pps);
-    let mut spec = Spec { wanted, container: None, bridges, pairs, functions, limit };
+    let drop_reasons = router.kernel.is_some_and(|kernel| kernel.drop_reasons);
+    let mut spec = Spec { wanted, container: None, bridges, pairs, queues, functions, limit, drop_reasons };
     if let Some(container) = &router.container {
         spec.add_container(&router.name, container)?;
     }
@@ -88,16 +101,19 @@ impl Spec {
     /// Adds a container: LXC creates the interfaces, and everything else is configured in its namespace afterwards.
     fn add_container(&mut self, router: &str, container: &config::Container) -> Result<()> {
         let mut nics = Vec::new();
-        for interface in &mut self.wanted.interfaces {
+        // VLANs are made inside afterwards.
+        for interface in self.wanted.interfaces.iter_mut().filter(|interface| !interface.is_vlan()) {
             let link = match std::mem::replace(&mut interface.origin, Origin::External) {
                 Origin::Veth { peer, bridge, .. } => {
                     self.bridges.extend(bridge.map(|bridge| (peer.clone(), bridge)));
                     self.pairs.extend(interface.threaded.then(|| (interface.name.clone(), peer.clone())));
+                    let queue = interface.queue.take();
+                    self.queues.extend(queue.map(|queue| (interface.name.clone(), peer.clone(), queue)));
                     Link::Veth { peer }
                 }
                 Origin::Macvlan { parent, mode } => Link::Macvlan { parent, mode },
                 Origin::Moved { link } => Link::Phys { link },
-                Origin::External => {
+                Origin::Vlan { .. } | Origin::External => {
                     bail!("router {router}, NIC {}: LXC cannot create such an interface", interface.name)
                 }
             };
@@ -135,7 +151,8 @@ fn functions(router: &Router) -> Vec<(usize, Function)> {
 
 fn interface(router: &Router, nic: &Nic) -> Result<Interface> {
     let of_nic = || format!("router {}, NIC {}", router.name, nic.name);
-    let origin = router.wanted(nic).origin().with_context(of_nic)?;
+    let wanted = router.wanted(nic);
+    let origin = wanted.origin().with_context(of_nic)?;
     let six = nic.six.addresses.iter().map(|address| prefix(address.ip, address.len));
     let addresses = nic.addresses.iter().map(|address| prefix(address.ip, address.len)).chain(six);
     let mut interface = Interface::new(&nic.name, origin);
@@ -145,6 +162,19 @@ fn interface(router: &Router, nic: &Nic) -> Result<Interface> {
     interface.addresses = addresses.collect::<Result<_>>().with_context(of_nic)?;
     // Macvlans receive on the thread of their parent interface, and TAPs of a switch on that of the data plane.
     interface.threaded = router.is_threaded() && nic.attach.has_napi();
+    interface.queue = wanted.queue();
+    Ok(interface)
+}
+
+fn vlan(router: &Router, own: &forwarding::Interface) -> Result<Interface> {
+    let of_vlan = || format!("router {}, interface {}", router.name, own.name);
+    let lower = router.nics.get(own.nic).with_context(of_vlan)?;
+    let six = own.six.addresses.iter().map(|address| prefix(address.ip, address.len));
+    let addresses = own.addresses.iter().map(|address| prefix(address.ip, address.len)).chain(six);
+    let origin = Origin::Vlan { lower: lower.name.clone(), id: own.tags.id };
+    let mut interface = Interface::new(&own.name, origin);
+    interface.mtu = Some(own.mtu);
+    interface.addresses = addresses.collect::<Result<_>>().with_context(of_vlan)?;
     Ok(interface)
 }
 
@@ -165,8 +195,9 @@ fn prefix(ip: impl Into<IpAddr>, len: u8) -> Result<Prefix> {
     Prefix::new(ip, len).context("a prefix that is longer than an address")
 }
 
-fn name(router: &Router, nic: usize) -> String {
-    router.nics.get(nic).map(|nic| nic.name.clone()).unwrap_or_default()
+/// Name of a NIC, or of an interface for a VLAN.
+fn name(router: &Router, link: usize) -> String {
+    router.link_name(link).unwrap_or_default().to_owned()
 }
 
 fn destination(to: Destination) -> Result<Prefix> {
@@ -186,6 +217,19 @@ fn routes(router: &Router) -> Result<Vec<Route>> {
         Ok(Route { to: destination(to)?, via, interface: name(router, nic), metric: 0 })
     };
     four.chain(six).map(route).collect()
+}
+
+/// Routes of both families with several gateways.
+fn spread(router: &Router) -> Result<Vec<SpreadRoute>> {
+    let way = |way: &forwarding::Way| Way {
+        via: way.via,
+        interface: name(router, way.nic),
+        weight: way.weight.into(),
+    };
+    let route = |route: &forwarding::SpreadRoute| {
+        Ok(SpreadRoute { to: destination(route.to)?, ways: route.ways.iter().map(way).collect() })
+    };
+    router.forwarding.spread.iter().map(route).collect()
 }
 
 /// Routes of both families by which nothing is forwarded.
@@ -215,21 +259,34 @@ fn neighbours(router: &Router) -> Vec<Neighbour> {
 fn sysctls(router: &Router) -> BTreeMap<String, String> {
     let kernel = router.kernel.unwrap_or_default();
     let (forward, arp) = (u8::from(kernel.forwarding), u8::from(kernel.proxy_arp));
-    let of_interface = |nic: &Nic| {
-        [("rp_filter", rp_filter(kernel.rp_filter, nic).number()), ("proxy_arp", arp)]
-            .map(|(key, value)| (interface_sysctl(&nic.name, key), value))
+    let of_interface = |(name, wanted): (&String, ReversePath)| {
+        [("rp_filter", rp_filter(kernel.rp_filter, wanted).number()), ("proxy_arp", arp)]
+            .map(|(key, value)| (interface_sysctl(name, key), value))
     };
+    let nics = router.nics.iter().map(|nic| (&nic.name, nic.reverse_path));
+    let vlans = router.forwarding.interfaces.iter().map(|own| (&own.name, own.reverse_path));
     let all = ["rp_filter", "proxy_arp"].map(|key| (interface_sysctl("all", key), 0));
-    let has_six = router.nics.iter().any(|nic| !nic.six.addresses.is_empty());
+    let sixes = router.nics.iter().map(|nic| &nic.six);
+    let mut sixes = sixes.chain(router.forwarding.interfaces.iter().map(|own| &own.six));
+    let has_six = sixes.any(|six| !six.addresses.is_empty());
     let forwarding = [Some(IPV4_FORWARDING), has_six.then_some(IPV6_FORWARDING)];
     let forwarding = forwarding.into_iter().flatten().map(|key| (key.to_owned(), forward));
-    let all = router.nics.iter().flat_map(of_interface).chain(all).chain(forwarding);
+    let hash = hash_policies(router).map(|key| (key.to_owned(), 1));
+    let all = nics.chain(vlans).flat_map(of_interface).chain(all).chain(forwarding).chain(hash);
     all.map(|(key, value)| (key, value.to_string())).collect()
 }
 
-/// Filter of a NIC: its own, or that of its router.
-fn rp_filter(of_router: RpFilter, nic: &Nic) -> RpFilter {
-    match nic.reverse_path {
+/// Parameters that make a flow what it is to other engines: ports are part of it.
+fn hash_policies(router: &Router) -> impl Iterator<Item = &'static str> {
+    let spread = || router.forwarding.spread.iter().map(|route| route.to);
+    let four = spread().any(|to| matches!(to, Destination::V4(_)));
+    let six = spread().any(|to| matches!(to, Destination::V6(_)));
+    [four.then_some(IPV4_HASH), six.then_some(IPV6_HASH)].into_iter().flatten()
+}
+
+/// Filter of a NIC or VLAN: its own, or that of its router.
+fn rp_filter(of_router: RpFilter, own: ReversePath) -> RpFilter {
+    match own {
         ReversePath::Off => of_router,
         ReversePath::Loose => RpFilter::Loose,
         ReversePath::Strict => RpFilter::Strict,

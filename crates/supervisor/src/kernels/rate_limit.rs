@@ -49,7 +49,9 @@ impl RateLimit {
             limiter.set(pps)?;
             self.pps = pps;
         }
-        let has = |name: &String| router.wanted().interfaces.iter().any(|interface| interface.name == *name);
+        // What enters a VLAN has entered the interface below it.
+        let interfaces = || router.wanted().interfaces.iter().filter(|interface| !interface.is_vlan());
+        let has = |name: &String| interfaces().any(|interface| interface.name == *name);
         let gone: Vec<String> = self.guarded.keys().filter(|name| !has(name)).cloned().collect();
         for known in gone.iter().filter_map(|name| self.guarded.remove(name)) {
             limiter.forget(known.number)?;
@@ -66,7 +68,7 @@ impl RateLimit {
             return Ok(());
         }
         let kernel = router.namespace().netlink()?;
-        for interface in &router.wanted().interfaces {
+        for interface in interfaces() {
             // A missing interface gets its program after it was repaired.
             let Ok(link) = kernel.link(interface.name.as_str()) else { continue };
             let known = self.guarded.get(&interface.name).copied();

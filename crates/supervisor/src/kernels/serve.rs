@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use api::{Answer, Counters, NicDetails, Request, RouterDetails, RouterStatus, State, Ticket};
+use api::{Answer, Counters, NicDetails, Request, RouterDetails, RouterStatus, State, Ticket, Value};
 use config::Router;
 
 use super::backend::Counted;
 use super::napi::Napi;
-use super::plan;
 use super::work::Task;
+use super::{drop_reasons, plan};
 use crate::Supervisor;
 
 impl Supervisor {
@@ -61,6 +61,7 @@ impl Supervisor {
             status: self.kernel_status(router, now),
             settings: BTreeMap::new(),
             nics: router.nics.iter().map(|nic| self.kernel_nic(&router.name, &nic.name)).collect(),
+            interfaces: Vec::new(),
             routes: Vec::new(),
             neighbours: Vec::new(),
         };
@@ -69,18 +70,21 @@ impl Supervisor {
 
     /// State of a NIC; its settings are filled in from the plan.
     fn kernel_nic(&self, router: &str, nic: &str) -> NicDetails {
-        let seen = self.kernels.forwarders.get(router).and_then(|known| known.seen.nics.get(nic));
-        let carrier = seen.map(|seen| match seen {
+        let known = self.kernels.forwarders.get(router);
+        let carrier = known.and_then(|known| known.seen.nics.get(nic)).map(|seen| match seen {
             Some(true) => "up",
             Some(false) => "down",
             None => "gone",
         });
+        let drops = known.and_then(|known| known.seen.drops.get(nic)).map(drop_reasons::words);
+        let carrier = carrier.map(|word| ("carrier", Value::from(word)));
+        let settings = carrier.into_iter().chain(drops.map(|words| ("drops", Value::from(words))));
         NicDetails {
             name: nic.to_owned(),
             attach: String::new(),
             mac: String::new(),
             addresses: Vec::new(),
-            settings: carrier.into_iter().map(|word| ("carrier".to_owned(), word.into())).collect(),
+            settings: settings.map(|(key, value)| (key.to_owned(), value)).collect(),
         }
     }
 
@@ -118,9 +122,16 @@ impl Supervisor {
             routers.into_iter().map(|status| (status.name.clone(), status)).collect();
         let status = |router: &Router| {
             let other = others.remove(&router.name);
-            if router.is_in_kernel() { Some(self.kernel_status(router, now)) } else { other }
+            if !router.is_in_kernel() {
+                return other;
+            }
+            // How it is as a member of a group only the data plane knows.
+            let member = other.and_then(|other| other.member);
+            Some(RouterStatus { member, ..self.kernel_status(router, now) })
         };
-        self.running.plan.routers.iter().filter_map(status).collect()
+        let mut all: Vec<RouterStatus> = self.running.plan.routers.iter().filter_map(status).collect();
+        all.extend(others.into_values().filter(|other| self.running.plan.is_remote(&other.name)));
+        all
     }
 
     /// Returns true if a router has been checked.

@@ -55,9 +55,26 @@ fn of_a_router_without_a_machine_nothing_is_told_of_one() {
     let plan = config::parse(text, "x.toml").expect("a good file");
     let router = &plan.routers[0];
     let keys: Vec<String> = settings(router).into_keys().collect();
-    assert_eq!(keys, ["engine", "forwarding", "proxy_arp", "restart", "rp_filter", "threaded"]);
+    assert_eq!(
+        keys,
+        ["drop_reasons", "engine", "forwarding", "proxy_arp", "restart", "rp_filter", "threaded"]
+    );
     let keys: Vec<String> = nic(router, &router.nics[0]).settings.into_keys().collect();
     assert_eq!(keys, ["mtu"]);
+}
+
+#[test]
+fn an_interface_for_a_vlan_is_told_with_its_tags() {
+    let text = "[[router]]\nname = \"edge\"\n[[router.nic]]\nname = \"wan\"\nattach = \"null\"\n[[router.interface]]\n\
+                name = \"guests\"\nnic = \"wan\"\nvlan = 100\nouter = 200\naddress = [\"192.0.2.1/24\", \"2001:db8::1/64\"]\n\
+                vrf = \"red\"\nrpf = \"strict\"\n";
+    let plan = config::parse(text, "x.toml").expect("a good file");
+    let [guests] = <[_; 1]>::try_from(interfaces(&plan.routers[0])).expect("one interface");
+    assert_eq!((guests.nic.as_str(), guests.vlan.as_str()), ("wan", "200.100"));
+    assert_eq!(guests.addresses, ["192.0.2.1/24", "2001:db8::1/64"]);
+    let settings: Vec<String> =
+        guests.settings.iter().map(|(key, value)| format!("{key} = {value}")).collect();
+    assert_eq!(settings, ["mtu = 1500", "rpf = strict", "vrf = red"]);
 }
 
 #[test]

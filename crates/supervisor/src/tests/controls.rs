@@ -39,3 +39,12 @@ fn a_kernel_router_has_a_place_and_its_routes_are_the_kernels() {
     let why = refusal(&mut stage, &ask("edge", ControlQuestion::Routes { within: None, after: None }));
     assert!(why.contains("`ringroad exec edge -- ip route`"), "{why}");
 }
+
+#[test]
+fn a_kernel_router_has_no_control_plane_before_it_was_seen_to_run() {
+    // The stand-in for the kernel has no namespaces.
+    let mut stage =
+        Stage::up(&KERNEL.replace("engine = \"kernel\"\n", "engine = \"kernel\"\ncontrol = {}\n"));
+    let why = refusal(&mut stage, &ask("edge", ControlQuestion::Neighbours {}));
+    assert_eq!(why, "the control plane of router edge does not run: see `ringroad events edge`");
+}

@@ -9,6 +9,7 @@ use hooks::{PacketTracer, TraceSpec};
 use kernel_router::RouterConfig;
 
 use crate::kernels::backend::{Counted, KernelBackend, Seen};
+use crate::kernels::drop_reasons::Drops;
 use crate::kernels::napi::Napi;
 use crate::kernels::plan::Spec;
 
@@ -23,12 +24,17 @@ struct Script {
     refuses: BTreeSet<String>,
     /// NICs whose interfaces are deleted: `edge.wan`.
     gone: BTreeSet<String>,
+    /// Routers whose namespaces have lost their names.
+    nameless: BTreeSet<String>,
     /// NICs without carrier.
     unplugged: BTreeSet<String>,
     /// IPv6 addresses of NICs that another station has.
     duplicates: Vec<(String, IpAddr)>,
     counted: BTreeMap<String, Counted>,
     threads: BTreeMap<String, Vec<Napi>>,
+    /// Drops of each router whose file asks for them, and the routers that ask.
+    drops: Drops,
+    asking: BTreeSet<String>,
     panics: bool,
 }
 
@@ -78,6 +84,11 @@ impl FakeBackend {
         self.script().gone.insert(nic.to_owned());
     }
 
+    /// Removes the name of a router's namespace.
+    pub(crate) fn unname(&self, router: &str) {
+        self.script().nameless.insert(router.to_owned());
+    }
+
     /// Sets the carrier of a NIC.
     pub(crate) fn plug(&self, nic: &str, is_in: bool) {
         let mut script = self.script();
@@ -108,6 +119,11 @@ impl FakeBackend {
         self.script().threads.insert(router.to_owned(), threads.to_vec());
     }
 
+    /// Has the kernel drop packets of each router's NIC of this name for a reason.
+    pub(crate) fn drop_packets(&self, nic: &str, reason: &str, count: u64) {
+        self.script().drops.entry(nic.to_owned()).or_default().insert(reason.to_owned(), count);
+    }
+
     /// Makes the next call panic.
     pub(crate) fn panic_next(&self) {
         self.script().panics = true;
@@ -130,7 +146,12 @@ impl FakeBackend {
 
 impl KernelBackend for FakeBackend {
     fn make(&mut self, spec: &Spec) -> Result<()> {
-        self.does("make", spec.name())?.running.insert(spec.name().to_owned(), spec.wanted.clone());
+        let mut script = self.does("make", spec.name())?;
+        script.running.insert(spec.name().to_owned(), spec.wanted.clone());
+        let _ = match spec.drop_reasons {
+            true => script.asking.insert(spec.name().to_owned()),
+            false => script.asking.remove(spec.name()),
+        };
         Ok(())
     }
 
@@ -148,6 +169,7 @@ impl KernelBackend for FakeBackend {
 
     fn repair(&mut self, router: &str) -> Result<bool> {
         let mut script = self.does("repair", router)?;
+        script.nameless.remove(router);
         let before = script.gone.len();
         script.gone.retain(|nic| nic.split('.').next() != Some(router));
         Ok(script.gone.len() < before)
@@ -162,7 +184,17 @@ impl KernelBackend for FakeBackend {
         };
         let nics = wanted.interfaces.iter().map(|nic| (nic.name.clone(), is_in(&nic.name)));
         let threads = script.threads.get(router).cloned().unwrap_or_default();
-        Ok(Seen { nics: nics.collect(), threads, duplicates: script.duplicates.clone() })
+        let drops = if script.asking.contains(router) { script.drops.clone() } else { Drops::new() };
+        let (duplicates, is_nameless) = (script.duplicates.clone(), script.nameless.contains(router));
+        Ok(Seen {
+            nics: nics.collect(),
+            threads,
+            duplicates,
+            drops,
+            is_nameless,
+            network: None,
+            lacks_gateways: false,
+        })
     }
 
     fn count(&mut self, router: &str) -> Result<Counted> {

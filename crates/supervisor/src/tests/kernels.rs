@@ -81,6 +81,29 @@ fn its_limit_is_set_while_it_forwards() {
 }
 
 #[test]
+fn its_drops_are_shown_by_reason_if_its_file_asks() {
+    let mut stage = up();
+    stage.kernel.drop_packets("wan", "no_socket", 5);
+    stage.kernel.drop_packets("wan", "neigh_failed", 2);
+    let drops = |stage: &mut Stage| {
+        let mut client = stage.client(&Request::Show { router: name() });
+        let Ok(Answer::Show(shown)) = client.next_answer() else { panic!("not shown") };
+        shown.nics[0].settings.get("drops").map(ToString::to_string)
+    };
+    stage.until(|stage| stage.supervisor().kernel_is_seen("edge"));
+    assert_eq!(drops(&mut stage), None, "nothing is counted by default");
+    for (value, told) in [("true", Some("neigh_failed 2, no_socket 5")), ("false", None)] {
+        let mut client = stage.client(&set("drop_reasons", value));
+        assert_eq!(until(&mut stage, "make edge"), ["make edge"]);
+        assert_eq!(done(&mut client), format!("router edge: drop_reasons = {value} (no packet is lost)"));
+        stage.after(SECOND).expect("it goes on");
+        stage.until(|stage| stage.supervisor().kernels_rest());
+        stage.turn().expect("it goes on");
+        assert_eq!(drops(&mut stage).as_deref(), told);
+    }
+}
+
+#[test]
 fn packets_are_followed_by_whoever_works_at_it() {
     let mut stage = up();
     let trace = |nic: &str, timeout_ms| {
@@ -193,6 +216,18 @@ fn an_interface_that_is_gone_is_made_again() {
     stage.after(SECOND).expect("it goes on");
     stage.after(SECOND).expect("it goes on");
     assert_eq!(stage.kernel.done(), [""; 0], "nothing is missing any more");
+}
+
+#[test]
+fn a_name_that_is_removed_is_given_again() {
+    let mut stage = up();
+    stage.until(|stage| stage.supervisor().kernel_is_seen("edge"));
+    stage.kernel.unname("edge");
+    stage.after(SECOND).expect("it goes on");
+    assert_eq!(until(&mut stage, "repair edge"), ["repair edge"]);
+    assert_eq!(stage.lines("its name in /run/netns was removed").len(), 1);
+    stage.until(|stage| !stage.lines("it has its name in /run/netns again").is_empty());
+    assert!(stage.lines("created again").is_empty(), "its interfaces were not touched");
 }
 
 #[test]

@@ -110,6 +110,7 @@ fn every_kind_of_group_has_its_metric() {
         "edge.vcpu0.drop_ttl",
         "edge.vcpu11.exit.halt",
         "edge.vcpu0.wan.rx_frames",
+        "edge.vcpu0.guests.vlan.in_frames",
         "edge.wan.tap.read.frames",
         "edge.wan.tap.write.drop_too_long",
         "edge.wan.tap.kernel.drop_full",
@@ -121,6 +122,7 @@ fn every_kind_of_group_has_its_metric() {
         "edge.wan.peer.handed",
         "edge.console.lost_full",
         "edge.wan.replay.skipped_cut",
+        "edge.wan.kernel.drop_no_socket",
         "edge.wan.queue.frames",
         "edge.wan.registers.tdt_write",
         "edge.wan.interrupts.moderated",
@@ -144,6 +146,7 @@ fn every_kind_of_group_has_its_metric() {
             r#"ringroad_guest_nic_rx_frames_total{router="edge",vcpu="vcpu0",nic="wan"}"#,
             r#"ringroad_ingress_frames_total{router="edge",nic="wan"}"#,
             r#"ringroad_io_thread_sleeps_total{router="edge",thread="wan-rx"}"#,
+            r#"ringroad_kernel_drops_total{router="edge",nic="wan",reason="no_socket"}"#,
             r#"ringroad_nic_interrupts_moderated_total{router="edge",nic="wan"}"#,
             r#"ringroad_nic_register_accesses_total{router="edge",nic="wan",access="tdt_write"}"#,
             r#"ringroad_other_alone_total{group=""}"#,
@@ -160,6 +163,7 @@ fn every_kind_of_group_has_its_metric() {
             r#"ringroad_vhost_user_guest_rx_frames_total{router="edge",nic="wan"}"#,
             r#"ringroad_vhost_user_guest_tx_frames_total{router="edge",nic="wan"}"#,
             r#"ringroad_vhost_user_peer_handed_total{router="edge",nic="wan"}"#,
+            r#"ringroad_vlan_in_frames_total{router="edge",vcpu="vcpu0",interface="guests"}"#,
             r#"ringroad_xdp_kernel_rx_invalid_total{router="edge",nic="wan"}"#,
             r#"ringroad_xdp_read_frames_total{router="edge",nic="wan"}"#,
             r#"ringroad_xdp_write_frames_total{router="edge",nic="wan"}"#,
@@ -174,6 +178,7 @@ fn no_counter_of_a_known_group_is_left_out_or_falls_together_with_another() {
     page.group("edge.vcpu0.exit", &VcpuExits::default());
     page.group("switch.lan.edge.wan", &PortCounters::default());
     page.group("edge.vcpu0.wan", &RouterNic::default());
+    page.group("edge.vcpu0.wan.vlan", &VlanCounters::default());
     page.group("edge.wan.registers", &E1000Registers::default());
     page.group("edge.wan.interrupts", &NicInterrupts::default());
     let fields = |octets: usize| octets / size_of::<Counter>();
@@ -181,6 +186,7 @@ fn no_counter_of_a_known_group_is_left_out_or_falls_together_with_another() {
         + fields(size_of::<VcpuExits>())
         + fields(size_of::<PortCounters>())
         + fields(size_of::<RouterNic>())
+        + fields(size_of::<VlanCounters>())
         + fields(size_of::<E1000Registers>())
         + fields(size_of::<NicInterrupts>());
     assert_eq!(parse(&page.to_string()).samples.len(), all);

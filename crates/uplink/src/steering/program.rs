@@ -3,6 +3,8 @@
 //! r6 is the frame, r7 the offset of its network header, r8 and r9 the two ends of the flow. A load beyond
 //! the end of the frame ends the program with 0, which is the queue of all frames that belong to no flow.
 
+mod urgent;
+
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use port::steer::{Hash, MULTIPLIERS};
@@ -17,6 +19,15 @@ enum Place {
     Ends,
     Sorted,
     Other,
+    /// Of the part that selects urgent frames.
+    UrgentTag,
+    Four,
+    Six,
+    Payload,
+    PortsOf(u8),
+    NoTag,
+    Plain,
+    Urgent,
 }
 
 /// Width of a load from the frame, in big-endian byte order.
@@ -48,7 +59,8 @@ const SHIFT_LEFT: u8 = 0x67;
 const SHIFT_RIGHT: u8 = 0x77;
 const XOR: u8 = 0xa7;
 const MOVE: u8 = 0xb7;
-/// Conditional jumps.
+/// Jumps.
+const ALWAYS: u8 = 0x05;
 const IF_EQUAL: u8 = 0x15;
 const IF_OTHER: u8 = 0x55;
 const IF_ABOVE: u8 = 0x25;
@@ -131,6 +143,11 @@ impl Assembler {
         self.put(condition | BY_REGISTER, (register, other), 0, 0);
     }
 
+    /// Goes on there in any case.
+    fn go(&mut self, place: Place) {
+        self.jump(ALWAYS, 0, 0, place);
+    }
+
     fn here(&mut self, place: Place) {
         self.places.push((place, self.code.len()));
     }
@@ -156,16 +173,33 @@ impl Assembler {
 pub(super) fn assemble(queues: u32, hash: Hash) -> Vec<u64> {
     let mut code = Assembler::default();
     code.with(MOVE, R6, R1);
-    network_header(&mut code);
-    ends(&mut code);
+    by_flow(&mut code, queues, hash);
+    code.finish()
+}
+
+/// Returns the program that selects one of `queues`, and for urgent frames the one behind these.
+pub(super) fn with_urgent(queues: u32, hash: Hash) -> Vec<u64> {
+    let mut code = Assembler::default();
+    code.with(MOVE, R6, R1);
+    urgent::select(&mut code);
+    code.here(Place::Urgent);
+    code.by(MOVE, R0, queues as i32);
+    code.give();
+    code.here(Place::Plain);
+    by_flow(&mut code, queues, hash);
+    code.finish()
+}
+
+fn by_flow(code: &mut Assembler, queues: u32, hash: Hash) {
+    network_header(code);
+    ends(code);
     if hash == Hash::Symmetric {
-        sort(&mut code);
+        sort(code);
     }
-    choose(&mut code, queues);
+    choose(code, queues);
     code.here(Place::Other);
     code.by(MOVE, R0, 0);
     code.give();
-    code.finish()
 }
 
 /// The program that chooses one of `queues` after the other; `turns` is a map with one number of 64 bits, which it counts up.

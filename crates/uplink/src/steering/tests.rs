@@ -9,7 +9,11 @@ use super::program;
 
 /// Loads the program into the kernel, if this host permits it.
 fn loaded(queues: usize, hash: Hash) -> Option<OwnedFd> {
-    match bpf::load(Purpose::SocketFilter, &program::assemble(queues as u32, hash)) {
+    load(&program::assemble(queues as u32, hash))
+}
+
+fn load(instructions: &[u64]) -> Option<OwnedFd> {
+    match bpf::load(Purpose::SocketFilter, instructions) {
         Ok(program) => Some(program),
         Err(why) if why.raw_os_error() == Some(libc::EPERM) => {
             println!("SKIPPED: needs the right to load a program into the kernel");
@@ -110,4 +114,82 @@ fn both_directions_have_one_queue() {
         seen.insert(chosen);
     }
     assert_eq!(seen.len(), 16);
+}
+
+/// A frame with an IPv4 packet of this protocol, and these octets behind its header.
+fn packet(protocol: u8, payload: &[u8]) -> Vec<u8> {
+    let header = [0x45, 0, 0, 60, 0, 0, 0x40, 0, 255, protocol, 0, 0, 192, 0, 2, 1, 192, 0, 2, 2];
+    [&[2; 12][..], &[8, 0], &header, payload, &[0; 40]].concat()
+}
+
+/// The same of IPv6.
+fn packet_six(protocol: u8, payload: &[u8]) -> Vec<u8> {
+    [&[2; 12][..], &[0x86, 0xdd, 0x60, 0, 0, 0, 0, 44, protocol, 255], &[1; 32], payload, &[0; 40]].concat()
+}
+
+fn ports(from: u16, to: u16) -> Vec<u8> {
+    [from.to_be_bytes(), to.to_be_bytes()].concat()
+}
+
+/// Returns true if a frame ends before the ports of its packet.
+fn is_cut(frame: &[u8]) -> bool {
+    let at = if frame.get(12..14) == Some(&[0x81, 0]) { 18 } else { 14 };
+    let header = match frame.get(at - 2..at) {
+        Some([8, 0]) => frame.get(at).map_or(0, |octet| 4 * usize::from(octet & 15)),
+        Some([0x86, 0xdd]) => 40,
+        _ => 0,
+    };
+    frame.len() < at + header + 4
+}
+
+#[test]
+fn urgent_frames_get_the_queue_behind_the_others() {
+    let tagged = |frame: Vec<u8>| [&frame[..12], &[0x81, 0, 0, 7], &frame[12..]].concat();
+    let urgent = [
+        packet(17, &ports(49_152, 3784)),
+        packet(17, &ports(49_152, 4784)),
+        packet(17, &ports(520, 520)),
+        packet(6, &ports(40_000, 179)),
+        packet(6, &ports(179, 40_000)),
+        packet(89, &[2, 1]),
+        packet(112, &[0x31]),
+        packet_six(89, &[3, 1]),
+        packet_six(17, &ports(49_152, 3784)),
+        packet_six(58, &[135, 0]),
+        [&[0xff; 12][..], &[8, 6], &[0; 46]].concat(),
+        // IS-IS: a length, and LLC.
+        [&[1; 12][..], &[0, 46, 0xfe, 0xfe, 3], &[0; 43]].concat(),
+    ];
+    let mut first_fragment = packet(17, &ports(49_152, 3784));
+    first_fragment[20] = 0x20;
+    let mut later_fragment = first_fragment.clone();
+    later_fragment[21] = 9;
+    let others = [
+        packet(17, &ports(3784, 4000)),
+        packet(6, &ports(1790, 80)),
+        packet(1, &[8, 0]),
+        packet_six(58, &[128, 0]),
+        packet_six(6, &ports(80, 443)),
+        later_fragment,
+        [&[1; 12][..], &[0x88, 0xcc], &[0; 46]].concat(),
+        vec![0; 14],
+    ];
+    for queues in [1, 3] {
+        let Some(program) = load(&program::with_urgent(queues as u32, Hash::Flow)) else { return };
+        for frame in urgent.iter().cloned().chain([first_fragment.clone()]) {
+            assert_eq!(kernels(&program, &frame), queues, "{frame:02x?}");
+            assert_eq!(kernels(&program, &tagged(frame.clone())), queues, "tagged: {frame:02x?}");
+        }
+        for frame in &others {
+            assert_eq!(kernels(&program, frame), ours(frame, queues, Hash::Flow), "{frame:02x?}");
+        }
+        let mut next = numbers(queues as u64);
+        for _ in 0..2000 {
+            let frame = some_frame(&mut next);
+            let chosen = kernels(&program, &frame);
+            // A program that reads behind the end of a frame ends, and has selected the first queue.
+            let first = is_cut(&frame) && chosen == 0;
+            assert!(first || chosen == queues || chosen == ours(&frame, queues, Hash::Flow), "{frame:02x?}");
+        }
+    }
 }

@@ -50,10 +50,10 @@ impl Health {
         served.push((number, Arc::downgrade(queue)));
     }
 
-    /// Replaces the queues under the threads that serve them, and wakes these.
-    pub(super) fn revive(&self, queues: &[OwnedFd]) -> io::Result<()> {
+    /// Replaces the queues under the threads that serve them, each by what there is for its number, and wakes these.
+    pub(super) fn revive<'q>(&self, of: impl Fn(usize) -> Option<&'q OwnedFd>) -> io::Result<()> {
         for (number, queue) in self.served.lock().unwrap_or_else(PoisonError::into_inner).iter() {
-            if let (Some(queue), Some(new)) = (queue.upgrade(), queues.get(*number)) {
+            if let (Some(queue), Some(new)) = (queue.upgrade(), of(*number)) {
                 take_over(&queue.fd, new)?;
                 queue.device.offer.repeat(queue.fd.as_fd());
             }

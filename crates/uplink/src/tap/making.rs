@@ -20,10 +20,11 @@ pub(super) fn open(name: &str, config: &TapConfig<'_>) -> Result<Tap, Error> {
     let links = Links::here()?;
     let is_new = config.ownership == Ownership::New || !links.exists(name)?;
     let before = if is_new { name_before(name) } else { name.to_owned() };
-    let queues = (0..config.queues)
-        .map(|number| open_queue(name, &before, config, is_new && number == 0))
+    let count = config.queues + u16::from(is_urgent(config, is_new));
+    let mut queues = (0..count)
+        .map(|number| open_queue(name, (before.as_str(), count), is_new && number == 0))
         .collect::<Result<Vec<_>, Error>>()?;
-    let traits = settle(name, &queues, config)?;
+    let traits = settle(name, &mut queues, config)?;
     let index = links.index(&before)?;
     let failed = |doing: &str, e| Error::system(format!("{doing} `{name}`"), e);
     links
@@ -38,6 +39,11 @@ pub(super) fn open(name: &str, config: &TapConfig<'_>) -> Result<Tap, Error> {
     Tap::of_queues(name, queues, traits, links)
 }
 
+/// Returns true if urgent frames are to have a queue of their own: nobody else may rely on the number of queues of a new device.
+fn is_urgent(config: &TapConfig<'_>, is_new: bool) -> bool {
+    config.urgent && is_new && !config.in_turn
+}
+
 /// Returns the settings of a device from its creation.
 pub(crate) fn sizes(config: &TapConfig<'_>) -> Settings {
     let sizes = Settings::default().mtu(config.mtu).queue_len(config.queue_len);
@@ -47,8 +53,8 @@ pub(crate) fn sizes(config: &TapConfig<'_>) -> Settings {
     }
 }
 
-/// Opens one more queue of the device, which is still called `before`, or creates the device.
-fn open_queue(name: &str, before: &str, config: &TapConfig<'_>, makes: bool) -> Result<OwnedFd, Error> {
+/// Opens one more of the queues of the device, which is still called `before`, or creates the device.
+fn open_queue(name: &str, (before, queues): (&str, u16), makes: bool) -> Result<OwnedFd, Error> {
     let file = OpenOptions::new()
         .read(true)
         .write(true)
@@ -59,7 +65,7 @@ fn open_queue(name: &str, before: &str, config: &TapConfig<'_>, makes: bool) -> 
             _ => Error::system("opening /dev/net/tun", e),
         })?;
     let mut flags = libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR;
-    if config.queues > 1 {
+    if queues > 1 {
         flags |= libc::IFF_MULTI_QUEUE;
     }
     if makes {
@@ -82,9 +88,16 @@ pub(crate) fn offloads(name: &str, queues: &[OwnedFd], wanted: bool) -> Result<O
     Ok(if wanted { takes } else { Offloads::NONE })
 }
 
-/// Sets up offloads, and spreading of frames by our hash if the kernel supports it.
-fn settle(name: &str, queues: &[OwnedFd], config: &TapConfig<'_>) -> Result<Traits, Error> {
+/// Sets up offloads, and spreading of frames by our hash if the kernel supports it; without that there is no queue for urgent ones.
+fn settle(name: &str, queues: &mut Vec<OwnedFd>, config: &TapConfig<'_>) -> Result<Traits, Error> {
     let takes = offloads(name, queues, config.offload)?;
+    let (plain, hash) = (usize::from(config.queues), config.hash.unwrap_or_default());
+    if let Some(first) = queues.first().filter(|_| queues.len() > plain) {
+        if steering::steer_urgent(first.as_fd(), plain, hash).is_ok() {
+            return Ok(Traits::new(takes, Spread::Ours).with_urgent_queue());
+        }
+        queues.truncate(plain);
+    }
     let (Some(hash), Some(first)) = (config.hash.filter(|_| queues.len() > 1), queues.first()) else {
         return Ok(Traits::new(takes, Spread::Kernel));
     };

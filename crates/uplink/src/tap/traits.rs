@@ -31,12 +31,30 @@ pub struct Traits {
     takes: u8,
     /// Selection of the queue of a frame from the kernel.
     spread: Spread,
+    /// True if urgent frames have the last queue to themselves.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    urgent: bool,
 }
 
 impl Traits {
     /// Creates the properties of a device that accepts these offloads, and spreads frames like this.
     pub const fn new(takes: Offloads, spread: Spread) -> Self {
-        Self { takes: takes.bits(), spread }
+        Self { takes: takes.bits(), spread, urgent: false }
+    }
+
+    /// States that urgent frames have the last queue to themselves.
+    pub(super) fn with_urgent_queue(self) -> Self {
+        Self { urgent: true, ..self }
+    }
+
+    /// States that they have not.
+    pub(super) fn without_urgent_queue(self) -> Self {
+        Self { urgent: false, ..self }
+    }
+
+    /// Returns true if urgent frames, those of routing protocols and of what they rest on, have the last queue to themselves.
+    pub const fn has_urgent_queue(&self) -> bool {
+        self.urgent
     }
 
     /// Returns the offloads that frames to it may carry.

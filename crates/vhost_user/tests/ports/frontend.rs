@@ -136,7 +136,7 @@ impl Bench {
 
 pub(crate) fn machine() -> Arc<Machine> {
     let info = BootInfo::new(Role::Router, 1);
-    let config = MachineConfig { name: "ports".into(), ram: RAM, fib: None, info };
+    let config = MachineConfig { name: "ports".into(), ram: RAM, fib: None, group: None, info };
     Process::new(config).expect("a machine").machine().clone()
 }
 

@@ -16,8 +16,8 @@ use crate::machine::Machine;
 pub(crate) use bootinfo::map::{bar_of, nic_slot};
 pub use e1000::E1000Nic;
 
-/// Octets of an Ethernet header and a VLAN tag, by which a frame may exceed the MTU.
-const FRAME_OVERHEAD: usize = 18;
+/// Octets of an Ethernet header and two VLAN tags, by which a frame may exceed the MTU.
+const FRAME_OVERHEAD: usize = 22;
 /// First base address register in configuration space.
 const CONFIG_BAR0: u16 = 0x10;
 

@@ -80,6 +80,25 @@ fn each_part_of_the_map_is_where_it_should_be_with_its_rights() {
 }
 
 #[test]
+fn a_member_of_a_group_reads_its_neighbours_and_writes_nothing_of_it_but_its_desk() {
+    let ram = ram();
+    write_page_tables(&ram, FIB).expect("tables");
+    assert!(
+        [map::NEIGHBOURS, map::DESK].iter().all(|place| walk(&ram, *place).is_none()),
+        "it is no member yet"
+    );
+    map_group(&ram, 3 << 20).expect("room");
+    let rights = |address| {
+        let page = walk(&ram, address).expect("it is mapped");
+        assert_eq!((page.at, page.user, page.execute, page.cached), (address, true, false, true));
+        page.write
+    };
+    assert!(!rights(map::NEIGHBOURS) && !rights(map::NEIGHBOURS + (3 << 20) - 1));
+    assert!(rights(map::DESK) && rights(map::DESK + Desk::LEN as u64 - 1));
+    assert!(map_group(&ram, map::NEIGHBOURS_LEN).is_ok(), "the most that there may be");
+}
+
+#[test]
 fn what_the_tables_cannot_map_is_refused() {
     let ram = ram();
     assert!(write_page_tables(&ram, (8 << 30) + 1).is_err());

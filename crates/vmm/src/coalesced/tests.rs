@@ -120,7 +120,8 @@ extern "C" fn nothing(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {}
 fn vm() -> Option<Arc<Vm>> {
     let kvm = open_kvm().map_err(|error| println!("SKIPPED: {error:#}")).ok()?;
     let info = BootInfo::new(Role::Router, 1);
-    let vm = Vm::new(&kvm, MachineConfig { name: "stores".into(), ram: 12 << 20, fib: None, info });
+    let vm =
+        Vm::new(&kvm, MachineConfig { name: "stores".into(), ram: 12 << 20, fib: None, group: None, info });
     let vm = Arc::new(vm.expect("a virtual machine"));
     let program = program(bar_of(nic_slot(0)));
     vm.machine().ram().memory.write_slice(&program, GuestAddress(vm.entry())).expect("inside RAM");

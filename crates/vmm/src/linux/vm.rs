@@ -76,7 +76,8 @@ impl Vm {
         fd.create_pit2(pit).context("KVM cannot make a timer (KVM_CREATE_PIT2)")?;
         let cpuid = crate::cpuid::of_guests(kvm)?;
         let deadline = kvm.check_extension(Cap::TscDeadlineTimer);
-        let machine = Machine::new(Memory { ram, fib: None, vcpus, pc: true }, Some(fd.clone()))?;
+        let machine =
+            Machine::new(Memory { ram, fib: None, group: None, vcpus, pc: true }, Some(fd.clone()))?;
         machine.bus().insert(0, Box::new(host_bridge::HostBridge::new()));
         let ports = Arc::new(Ports::new(Some(fd.clone()), machine.bus().clone(), config.console));
         Ok(Self { fd, machine, ports, entry, cpuid, deadline })

@@ -65,7 +65,7 @@ impl Pc {
         ensure!(config.fib.is_none(), "a firmware on another VMM has no route table");
         ensure!(info.nic_count <= 1, "a firmware on another VMM has one NIC at most, not {}", info.nic_count);
         let Memory { ram, .. } = Memory::new(config, Environment::Kvm)?;
-        let entry = boot::load(&ram, Firmware::of(&info).image(), 0)?;
+        let entry = boot::load(&ram, Firmware::of(&info).image(), 0, 0)?;
         boot::move_ecam(&ram, ECAM)?;
         machine::write_tsc_khz(&ram, tsc_khz)?;
         let mut orders = chipset();

@@ -7,7 +7,7 @@ fn config(nics: u32, vcpus: u32) -> MachineConfig {
     let mut info = BootInfo::new(Role::Sink, vcpus);
     info.nic_count = nics;
     info.nics[0] = NicInfo { slot: 3, interrupt_vcpu: vcpus - 1, ..NicInfo::default() };
-    MachineConfig { name: "pc".to_owned(), ram: 16 << 20, fib: None, info }
+    MachineConfig { name: "pc".to_owned(), ram: 16 << 20, fib: None, group: None, info }
 }
 
 fn orders(rom: &[u8]) -> Vec<[u32; 3]> {

@@ -13,6 +13,7 @@ use rustix::net::{RecvFlags, SendFlags, recv};
 
 use super::{Child, Process, borrow};
 use crate::doorbells;
+use crate::machine::GroupMemory;
 
 /// Maximum octets of a router's name before `/vcpu15`.
 const SHORT_NAME: usize = NAME_LEN - 1 - "/vcpu15".len();
@@ -25,6 +26,7 @@ pub(super) fn hand_over(process: &Process, child: &Child, cpus: &[u32]) -> Resul
         magic: bootinfo::MAGIC,
         ram: machine.ram().len() as u64,
         fib: machine.fib().map_or(0, |fib| fib.len() as u64),
+        group_neighbours: machine.group().map_or(0, |group| group.neighbours.len() as u64),
         vcpus: machine.vcpus() as u32,
         bells: bells.len() as u32,
         cpus: places(cpus),
@@ -33,6 +35,13 @@ pub(super) fn hand_over(process: &Process, child: &Child, cpus: &[u32]) -> Resul
     let mut descriptors = vec![machine.ram().file().context("RAM without a file")?.as_fd()];
     if let Some(fib) = machine.fib() {
         descriptors.push(fib.file().context("a route table without a file")?.as_fd());
+    }
+    if let Some(GroupMemory { neighbours, desk }) = machine.group() {
+        let files =
+            [neighbours.file(), desk.file()].map(|file| file.context("memory of a group without a file"));
+        for file in files {
+            descriptors.push(file?.as_fd());
+        }
     }
     descriptors.push(borrow(&process.bell));
     send(socket, &[start], &descriptors)?;

@@ -30,7 +30,13 @@ pub(crate) fn orders(vcpus: u32) -> BootInfo {
 
 fn config(info: BootInfo) -> MachineConfig {
     let table = RouteTable::new(16).expect("a route table");
-    MachineConfig { name: "ground".into(), ram: 16 << 20, fib: Some(table.memory().clone()), info }
+    MachineConfig {
+        name: "ground".into(),
+        ram: 16 << 20,
+        fib: Some(table.memory().clone()),
+        group: None,
+        info,
+    }
 }
 
 /// Runs it by KVM; without KVM returns `None`, after printing why.

@@ -156,7 +156,7 @@ fn a_cpu_that_is_not_there_is_told_in_one_line() {
 }
 
 fn config() -> MachineConfig {
-    MachineConfig { name: "process-tests".into(), ram: 16 << 20, fib: None, info: orders(1) }
+    MachineConfig { name: "process-tests".into(), ram: 16 << 20, fib: None, group: None, info: orders(1) }
 }
 
 #[test]

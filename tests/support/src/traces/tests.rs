@@ -64,3 +64,23 @@ fn a_process_of_the_same_build_is_a_trace_and_one_of_another_is_not() {
     let has = |id: u32| seen.iter().any(|trace| trace.starts_with(&format!("process {id} ")));
     assert!(has(ours.id()) && has(lab.id()) && !has(other.id()), "{seen:?}");
 }
+
+#[test]
+fn a_cgroup_with_threads_of_another_pid_namespace_is_no_trace() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let make = |name: &str, tasks: &str| {
+        let path = folder.path().join(name);
+        std::fs::create_dir_all(&path).expect("a folder");
+        std::fs::write(path.join("tasks"), tasks).expect("written");
+    };
+    make("ringroad-own.edge", "7\n10\n");
+    make("ringroad-empty.edge", "");
+    make("ringroad-beside.edge", "0\n");
+    make("ringroad-above", "");
+    make("ringroad-above/edge", "0\n");
+    let mut things = std::collections::BTreeSet::new();
+    super::cgroups(folder.path(), 2, &mut things);
+    let name = |thing: &String| thing.rsplit('/').next().map(str::to_owned);
+    let names: Vec<String> = things.iter().filter_map(name).collect();
+    assert_eq!(names, ["ringroad-empty.edge", "ringroad-own.edge"]);
+}

@@ -32,6 +32,29 @@ fn each_vrf_has_a_table_and_its_networks_may_be_those_of_another() {
 }
 
 #[test]
+fn a_vlan_may_be_in_another_vrf_than_its_nic() {
+    let vlan = |name: &str, id: u32, more: &str| {
+        format!(
+            "[[router.interface]]\nname = '{name}'\nnic = 'plain'\nvlan = {id}\naddress = '203.0.113.1/24'\n{more}\n"
+        )
+    };
+    let tables = [
+        vlan("one", 7, "vrf = 'red'"),
+        vlan("two", 8, "vrf = 'green'"),
+        vlan("three", 9, ""),
+        "[[router.route]]\nto = '10.0.0.0/8'\nvia = '203.0.113.2'\nvrf = 'green'\n".to_owned(),
+    ];
+    let router = router(&tables.concat());
+    assert_eq!((router.vrfs(), router.tables()), (vec!["red", "blue", "green"], 4));
+    assert_eq!([0, 3, 4, 5, 6].map(|link| router.table_of(link)), [0, 1, 1, 3, 0]);
+    assert_eq!(router.routes[0].nic, 5);
+    let errors = errors_of(&file(&[vlan("one", 7, ""), vlan("two", 8, "")].concat()));
+    assert!(errors.contains("overlaps 203.0.113.0/24 of \"one\""), "{errors}");
+    let errors = errors_of(&file(&vlan("one", 7, "vrf = 'a b'")));
+    assert!(errors.contains("vrf"), "{errors}");
+}
+
+#[test]
 fn routes_and_neighbours_belong_to_a_vrf() {
     let router = router(
         "[[router.route]]\nto = '0.0.0.0/0'\nvia = '192.0.2.2'\n\

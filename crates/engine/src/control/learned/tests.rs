@@ -1,5 +1,7 @@
 use std::net::Ipv4Addr;
 
+use config::learned::{LearnedGateway, LearnedGroup, LearnedHop, LearnedWay};
+use fib::NextHop;
 use vmm::Room6;
 
 use super::*;
@@ -13,8 +15,20 @@ fn route(to: &str, len: u8, fate: Option<LearnedFate>) -> LearnedRoute {
     LearnedRoute { to: to.parse().expect("an address"), len, fate }
 }
 
-fn hop(nic: u8, via: &str) -> Option<LearnedFate> {
-    Some(LearnedFate::Hop(nic, Some(via.parse().expect("an address"))))
+const GROUP: Option<LearnedFate> = Some(LearnedFate::Group(1));
+
+fn group(hops: &[(u8, &str, u8)]) -> LearnedGroup {
+    let hop = |(link, via, weight): &(u8, &str, u8)| LearnedHop {
+        link: *link,
+        via: Some(via.parse().expect("an address")),
+        weight: *weight,
+    };
+    LearnedGroup { number: 1, way: Some(LearnedWay::Hops(hops.iter().map(hop).collect())) }
+}
+
+/// Next hops of an address of 10.0.0.0/8.
+fn choices(table: &RouteTable, net: u8) -> Vec<NextHop> {
+    table.choices(MAIN, [10, net, 0, 1].into(), 0)
 }
 
 /// Number of routes of both families.
@@ -27,15 +41,16 @@ fn count(table: &RouteTable) -> (usize, usize) {
 fn a_table_has_what_was_learned_before_it_was_built_and_what_is_learned_later() {
     let learned = Learned::default();
     let routes = vec![
-        route("10.1.0.0", 16, hop(0, "192.0.2.2")),
-        route("2001:db8:1::", 48, hop(1, "2001:db8::2")),
+        route("10.1.0.0", 16, GROUP),
+        route("2001:db8:1::", 48, GROUP),
         route("10.2.0.0", 16, Some(LearnedFate::Blackhole)),
     ];
-    assert_eq!(learned.take(&Lesson { routes, ..Lesson::default() }), 0);
+    let groups = vec![group(&[(0, "2001:db8::2", 1)])];
+    assert_eq!(learned.take(&Lesson { groups, routes, ..Lesson::default() }), 0);
     let table = table();
     learned.adopt(&table, 2);
     assert_eq!(count(&table), (2, 1));
-    let routes = vec![route("10.1.0.0", 16, None), route("10.3.0.0", 16, Some(LearnedFate::Hop(1, None)))];
+    let routes = vec![route("10.1.0.0", 16, None), route("10.3.0.0", 16, Some(LearnedFate::Local))];
     assert_eq!(learned.take(&Lesson { routes, ..Lesson::default() }), 0);
     assert_eq!(count(&table), (2, 1));
     let gone = route("10.9.0.0", 16, None);
@@ -46,7 +61,7 @@ fn a_table_has_what_was_learned_before_it_was_built_and_what_is_learned_later() 
 fn what_does_not_come_again_is_gone_at_the_end_and_no_earlier() {
     let (learned, table) = (Learned::default(), table());
     learned.adopt(&table, 2);
-    let [one, two] = ["10.1.0.0", "10.2.0.0"].map(|to| route(to, 16, hop(0, "192.0.2.2")));
+    let [one, two] = ["10.1.0.0", "10.2.0.0"].map(|to| route(to, 16, Some(LearnedFate::Local)));
     learned.take(&Lesson { routes: vec![one, two], ..Lesson::default() });
     learned.take(&Lesson { begins: true, routes: vec![two], ..Lesson::default() });
     assert_eq!(count(&table).0, 2, "what may come again stays");
@@ -61,7 +76,7 @@ fn a_full_table_gets_the_rest_as_soon_as_it_has_room() {
     let long = |net: u32| LearnedRoute {
         to: Ipv4Addr::from_bits(0x0a00_0001 | net << 8).into(),
         len: 32,
-        fate: Some(LearnedFate::Hop(0, None)),
+        fate: Some(LearnedFate::Local),
     };
     let routes = (0..4000).map(long).collect();
     let late = learned.take(&Lesson { routes, ..Lesson::default() });
@@ -71,14 +86,63 @@ fn a_full_table_gets_the_rest_as_soon_as_it_has_room() {
 }
 
 #[test]
-fn links_that_are_not_there_and_gateways_of_another_family_lead_nowhere() {
-    let to = |text: &str| text.parse::<IpAddr>().expect("an address");
-    let nowhere = NextHop::Refused(Refusal::Unreachable);
-    assert_eq!(next_hop(to("10.0.0.0"), LearnedFate::Hop(3, None), 3), nowhere);
-    let four = LearnedFate::Hop(0, Some(to("192.0.2.2")));
-    assert_eq!(next_hop(to("2001:db8::"), four, 3), nowhere);
-    let six = LearnedFate::Hop(0, Some(to("fe80::2")));
-    assert!(matches!(next_hop(to("10.0.0.0"), six, 3), NextHop::Gateway6 { nic: 0, .. }));
+fn routes_share_a_group_and_follow_its_changes() {
+    let (learned, table) = (Learned::default(), table());
+    learned.adopt(&table, 2);
+    let routes: Vec<LearnedRoute> = (0..200).map(|net| route(&format!("10.{net}.0.0"), 16, GROUP)).collect();
+    let [one, two] = [(0, "192.0.2.2", 3), (1, "198.51.100.2", 1)];
+    let groups = vec![group(&[one, two])];
+    assert_eq!(learned.take(&Lesson { groups, routes, ..Lesson::default() }), 0);
+    for net in [0, 199] {
+        assert_eq!(choices(&table, net).len(), 2);
+    }
+    let is_second = |flow: u32| {
+        let first = table.choices(MAIN, [10, 0, 0, 1].into(), flow.wrapping_mul(0x9e37_79b9));
+        matches!(first.first(), Some(NextHop::Gateway { nic: 1, .. }))
+    };
+    let second = (0..1000).filter(|flow| is_second(*flow)).count();
+    assert!((150..350).contains(&second), "a quarter of the flows goes by the second: {second} of 1000");
+    assert_eq!(learned.take(&Lesson { groups: vec![group(&[two])], ..Lesson::default() }), 0);
+    for net in [0, 199] {
+        assert!(matches!(choices(&table, net)[..], [NextHop::Gateway { nic: 1, .. }, ..]));
+    }
+    let away = LearnedGroup { number: 1, way: None };
+    let routes = (0..200).map(|net| route(&format!("10.{net}.0.0"), 16, None)).collect();
+    assert_eq!(learned.take(&Lesson { groups: vec![away], routes, ..Lesson::default() }), 0);
+    assert_eq!(count(&table).0, 0);
+}
+
+#[test]
+fn what_did_not_come_again_yet_keeps_its_group() {
+    let (learned, table) = (Learned::default(), table());
+    learned.adopt(&table, 2);
+    let routes = ["10.1.0.0", "10.2.0.0"].map(|to| route(to, 16, GROUP)).to_vec();
+    let groups = vec![group(&[(0, "192.0.2.2", 1)])];
+    learned.take(&Lesson { groups, routes: routes.clone(), ..Lesson::default() });
+    let groups = vec![group(&[(1, "198.51.100.2", 1)])];
+    learned.take(&Lesson { begins: true, groups, routes: routes[..1].to_vec(), ..Lesson::default() });
+    let nic = |net| match choices(&table, net)[..] {
+        [NextHop::Gateway { nic, .. }, ..] => Some(nic),
+        _ => None,
+    };
+    assert_eq!((nic(1), nic(2)), (Some(1), Some(0)));
+    let later = Arc::new(RouteTable::new(16).expect("memory"));
+    learned.adopt(&later, 2);
+    assert!(matches!(choices(&later, 2)[..], [NextHop::Gateway { nic: 0, .. }, ..]));
+    learned.take(&Lesson { ends: true, ..Lesson::default() });
+    assert_eq!((nic(1), nic(2)), (Some(1), None));
+}
+
+#[test]
+fn gateways_that_do_not_answer_stay_until_others_are_told() {
+    let (learning, down) = (Learning::default(), LearnedGateway { link: 1, ip: [192, 0, 2, 2].into() });
+    let learned = learning.of("edge");
+    learned.take(&Lesson { down: Some(vec![down]), ..Lesson::default() });
+    learned.take(&Lesson::default());
+    assert_eq!(*learning.silent("edge"), BTreeSet::from([(1, down.ip)]));
+    assert!(learning.silent("core").is_empty());
+    learned.take(&Lesson { down: Some(Vec::new()), ..Lesson::default() });
+    assert!(learning.silent("edge").is_empty());
 }
 
 #[test]

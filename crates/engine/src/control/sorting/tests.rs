@@ -1,7 +1,6 @@
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use config::learned::Lesson;
+use config::learned::{LearnedMac, Lesson};
 use ring::Bytes;
 
 use super::*;
@@ -69,6 +68,7 @@ fn reply() -> Vec<u8> {
 
 struct Bench {
     source: PuntSource,
+    counts: Arc<PuntGate>,
     shadow: Arc<Heard>,
     copies: Arc<Heard>,
     learned: Arc<Learned>,
@@ -82,13 +82,16 @@ impl Bench {
         let cable = unplugged.clone();
         let punter = Punter {
             mac: OURS,
-            is_unplugged: Box::new(move || cable.load(Ordering::Relaxed)),
+            virtual_nic: Some(1),
+            is_unplugged: Arc::new(move || cable.load(Ordering::Relaxed)),
             own: Arc::new(vec![OWN.into()]),
             learned: learned.clone(),
             shadow: shadow.clone(),
             copies: copies.clone(),
         };
-        Self { source: PuntSource::new(Box::new(Once(frames)), punter), shadow, copies, learned, unplugged }
+        let counts = Arc::<PuntGate>::default();
+        let source = PuntSource::new(Box::new(Once(frames)), punter, counts.clone());
+        Self { source, counts, shadow, copies, learned, unplugged }
     }
 
     /// What the router gets of the next burst.
@@ -107,7 +110,7 @@ fn each_frame_goes_where_it_belongs_and_the_most_urgent_first() {
     // Routing is more urgent than the rest, to which TCP without these ports belongs.
     assert_eq!(bench.shadow.take(), [ospf, bgp]);
     assert_eq!(bench.copies.take(), [reply()]);
-    let counts = bench.source.counts();
+    let counts = bench.counts.clone();
     let sorted = &counts.sorted;
     assert_eq!((sorted.frames.get(), sorted.for_router.get()), (4, 1));
     assert_eq!((sorted.for_control.get(), sorted.for_both.get()), (2, 1));
@@ -133,7 +136,7 @@ fn a_flood_of_one_class_is_cut_and_counted() {
     for _ in 0..5000 / 50 {
         assert!(bench.shown().is_empty());
     }
-    let counts = bench.source.counts();
+    let counts = bench.counts.clone();
     let (passed, lost) = (counts.classes.rest.get(), counts.classes.drop_rest.get());
     assert_eq!((passed + lost, bench.shadow.take().len() as u64), (5000, passed));
     assert!(lost > 0, "{passed} passed");
@@ -146,4 +149,35 @@ fn nothing_is_sorted_out_while_the_cable_is_unplugged() {
     bench.unplugged.store(true, Ordering::Relaxed);
     assert_eq!(bench.shown(), [bgp]);
     assert!(bench.shadow.take().is_empty());
+}
+
+#[test]
+fn frames_for_a_virtual_router_are_the_routers_while_it_is_the_master() {
+    const VIRTUAL: [u8; 6] = [0, 0, 0x5e, 0, 1, 5];
+    let to = |mac: [u8; 6], mut frame: Vec<u8>| {
+        frame[..6].copy_from_slice(&mac);
+        frame
+    };
+    let (transit, asked) = (packet(OTHER, 6), packet(LOOPBACK, 1));
+    let frames = [to(VIRTUAL, transit.clone()), to(VIRTUAL, asked.clone()), transit.clone()];
+    let mut bench = Bench::new(frames.iter().chain(&frames).chain(&frames).cloned().collect());
+    let next = |bench: &mut Bench| {
+        let mut shown = Vec::new();
+        bench.source.drain(frames.len(), &mut |frames| shown.extend(frames.iter().map(octets)));
+        shown
+    };
+    assert_eq!(next(&mut bench), frames, "another one is the master: the router drops what is not for it");
+    let (addresses, nic) = (Some(vec![LOOPBACK.into()]), 1);
+    let mine = vec![LearnedMac { nic: 2, mac: [9; 6] }, LearnedMac { nic, mac: VIRTUAL }];
+    bench.learned.take(&Lesson { addresses, macs: Some(mine), ..Lesson::default() });
+    assert_eq!(next(&mut bench), [transit.clone(), transit.clone()], "with the address of the NIC");
+    assert_eq!(
+        bench.shadow.take(),
+        [to(VIRTUAL, asked)],
+        "the control plane is asked by the address of VRRP"
+    );
+    let counts = bench.counts.clone();
+    assert_eq!((counts.sorted.for_virtual.get(), counts.sorted.for_control.get()), (1, 1));
+    bench.learned.take(&Lesson { macs: Some(Vec::new()), ..Lesson::default() });
+    assert_eq!(next(&mut bench)[0], frames[0], "the other one is the master again");
 }

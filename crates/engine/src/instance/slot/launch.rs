@@ -24,7 +24,8 @@ impl Slot {
 
     /// Begins to build its guest and to launch it.
     pub(crate) fn launch_anew(&mut self, context: &mut RunContext) -> Result<()> {
-        let build = builder(&self.plan, &self.outlets, (&mut context.backends, &context.learning))?;
+        let known = (&context.learning, &context.tables);
+        let build = builder(&self.plan, &self.outlets, &mut context.backends, known)?;
         self.begin_launch(build, context)
     }
 

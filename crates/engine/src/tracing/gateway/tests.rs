@@ -23,26 +23,37 @@ fn packet(destination: &str, port: u16) -> Head {
     Head::of(&octets, octets.len() as u32)
 }
 
+/// Looks for the gateway of a packet that leaves by a NIC in these VLANs.
+fn find_at(
+    plan: &Router,
+    table: &RouteTable,
+    arrived: &Head,
+    (nic, vlans): (&str, &[u16]),
+) -> Option<String> {
+    let link = link(plan, nic, vlans.iter().copied())?;
+    find(plan, table, arrived, link).map(|gateway| gateway.to_string())
+}
+
 #[test]
 fn the_gateway_of_a_flow_is_one_behind_the_nic_by_which_it_left() {
     let plan = config::parse(FILE, "f.toml").expect("a good file").routers.remove(0);
     let table = routes::table(&plan).expect("memory");
     let found = |nic: &str| {
-        let all = (0..200).filter_map(|port| find(&plan, &table, &packet("203.0.113.9", port), nic));
-        all.map(|gateway| gateway.to_string()).collect::<BTreeSet<String>>()
+        let find = |port| find_at(&plan, &table, &packet("203.0.113.9", port), (nic, &[]));
+        (0..200).filter_map(find).collect::<BTreeSet<String>>()
     };
     assert_eq!(found("x"), BTreeSet::from(["192.0.2.2", "192.0.2.3"].map(str::to_owned)));
     assert_eq!(found("y"), BTreeSet::from(["198.51.100.2".to_owned()]));
     assert!(found("z").is_empty());
-    let first = find(&plan, &table, &packet("203.0.113.9", 7), "x");
-    assert_eq!(first, find(&plan, &table, &packet("203.0.113.9", 7), "x"), "a flow stays where it is");
+    let first = || find(&plan, &table, &packet("203.0.113.9", 7), 0);
+    assert_eq!(first(), first(), "a flow stays where it is");
 }
 
 #[test]
 fn a_single_gateway_is_named_and_a_neighbour_is_not() {
     let plan = config::parse(FILE, "f.toml").expect("a good file").routers.remove(0);
     let table = routes::table(&plan).expect("memory");
-    let found = |to: &str, nic: &str| find(&plan, &table, &packet(to, 1), nic).map(|ip| ip.to_string());
+    let found = |to: &str, nic: &str| find_at(&plan, &table, &packet(to, 1), (nic, &[]));
     assert_eq!(found("10.1.2.3", "x").as_deref(), Some("192.0.2.9"));
     assert_eq!(found("10.1.2.3", "y"), None, "it is behind another NIC");
     assert_eq!(found("192.0.2.77", "x"), None);
@@ -58,9 +69,29 @@ fn each_vrf_has_its_own_gateways() {
         [[router.route]]\nto = '10.0.0.0/8'\ntype = 'blackhole'\nvrf = 'red'\n";
     let plan = config::parse(file, "f.toml").expect("a good file").routers.remove(0);
     let table = routes::table(&plan).expect("memory");
-    let found = |to: &str, nic: &str| find(&plan, &table, &packet(to, 1), nic).map(|ip| ip.to_string());
+    let found = |to: &str, nic: &str| find_at(&plan, &table, &packet(to, 1), (nic, &[]));
     assert_eq!(found("203.0.113.9", "x").as_deref(), Some("192.0.2.2"));
     assert_eq!(found("203.0.113.9", "y").as_deref(), Some("192.0.2.3"));
     assert_eq!(found("10.1.2.3", "x").as_deref(), Some("192.0.2.2"));
     assert_eq!(found("10.1.2.3", "y"), None);
+}
+
+#[test]
+fn a_vlan_has_the_gateways_of_its_vrf() {
+    let file = "[[router]]\nname = 'a'\n\
+        [[router.nic]]\nname = 'x'\nattach = 'null'\naddress = '192.0.2.1/24'\n\
+        [[router.interface]]\nname = 'v'\nnic = 'x'\nvlan = 7\naddress = '192.0.2.1/24'\nvrf = 'red'\n\
+        [[router.interface]]\nname = 'q'\nnic = 'x'\nouter = 9\nvlan = 7\naddress = '10.0.0.1/24'\n\
+        [[router.route]]\nto = '0.0.0.0/0'\nvia = ['192.0.2.2', '10.0.0.2']\n\
+        [[router.route]]\nto = '0.0.0.0/0'\nvia = '192.0.2.3'\nvrf = 'red'\n";
+    let plan = config::parse(file, "f.toml").expect("a good file").routers.remove(0);
+    let table = routes::table(&plan).expect("memory");
+    let found = |vlans: &[u16]| {
+        let find = |port| find_at(&plan, &table, &packet("203.0.113.9", port), ("x", vlans));
+        (0..200).filter_map(find).collect::<BTreeSet<String>>()
+    };
+    assert_eq!(found(&[]), BTreeSet::from(["192.0.2.2".to_owned()]));
+    assert_eq!(found(&[7]), BTreeSet::from(["192.0.2.3".to_owned()]));
+    assert_eq!(found(&[9, 7]), BTreeSet::from(["10.0.0.2".to_owned()]));
+    assert!(found(&[9]).is_empty() && found(&[7, 9]).is_empty());
 }

@@ -25,6 +25,8 @@ fn what_does_not_fit_together_is_one_line() {
             "--vhost vmm",
         ),
         (Options { vhost: VhostThreads::Kernel, ..e1000.clone() }, "virtio-net"),
+        (Options { nics: 3, ..Options::default() }, "2, 4, 6 or 8"),
+        (Options { nics: 4, vcpus: 2, ..Options::default() }, "one vCPU"),
     ];
     for (options, part) in wrong {
         let line = options.check().unwrap_err().to_string();
@@ -32,7 +34,8 @@ fn what_does_not_fit_together_is_one_line() {
     }
     let long = Options { frame: 15_054, segment: Some(1514), ..e1000.clone() };
     let whole = Options { frame: 65_549, segment: Some(1514), ..Options::default() };
-    for options in [Options::default(), e1000, base, coalesced, long, whole] {
+    let eight = Options { nics: 8, ..Options::default() };
+    for options in [Options::default(), e1000, base, coalesced, long, whole, eight] {
         options.check().unwrap();
     }
 }

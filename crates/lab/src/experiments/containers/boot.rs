@@ -46,7 +46,7 @@ pub(in crate::experiments) fn cases(options: &Options) -> Result<Vec<Case>> {
 }
 
 /// Results of all trials.
-pub(super) struct Trials {
+pub(in crate::experiments) struct Trials {
     /// Times of the trials that count, in milliseconds, sorted.
     took: Vec<f64>,
     /// Number of dropped trials.
@@ -60,11 +60,22 @@ impl Trials {
     /// The router does not stop, start or forward, or the hypervisor disturbs too many trials.
     pub(super) fn of(room: &RouterRun, wanted: usize) -> Result<Self> {
         let (mut client, router) = (room.client()?, room.router(0));
+        Self::by(wanted, || trial(room, &mut client, &router))
+    }
+
+    /// Makes trials, each of which returns the time that it took, until this many count.
+    ///
+    /// # Errors
+    /// A trial fails, or the hypervisor disturbs too many of them.
+    pub(in crate::experiments) fn by(
+        wanted: usize,
+        mut trial: impl FnMut() -> Result<Duration>,
+    ) -> Result<Self> {
         let (mut trials, mut reader) = (Self { took: Vec::new(), stolen: 0 }, Reader::by_ticks()?);
         while trials.took.len() < wanted {
             ensure!(trials.stolen + trials.took.len() < MOST, "too many trials lost CPU time to others");
             let before = stolen(&mut reader)?;
-            let took = trial(room, &mut client, &router)?;
+            let took = trial()?;
             if stolen(&mut reader)? == before {
                 trials.took.push(took.as_secs_f64() * 1e3);
             } else {
@@ -81,7 +92,8 @@ impl Trials {
         self.took.get(rank - 1).copied().unwrap_or(f64::NAN)
     }
 
-    fn sample(&self) -> Sample {
+    /// Returns the 99th percentile, in milliseconds, with median, extremes and numbers of trials.
+    pub(in crate::experiments) fn sample(&self) -> Sample {
         let more = [
             ("median_ms", stats::median(&self.took).unwrap_or(f64::NAN)),
             ("shortest_ms", self.took.first().copied().unwrap_or(f64::NAN)),
@@ -94,7 +106,7 @@ impl Trials {
 }
 
 /// Returns the steal time of all CPUs so far, in ticks: time in which the hypervisor ran others.
-fn stolen(reader: &mut Reader) -> Result<u64> {
+pub(in crate::experiments) fn stolen(reader: &mut Reader) -> Result<u64> {
     Ok(reader.look(&[])?.cores.values().map(|core| core.steal).sum())
 }
 

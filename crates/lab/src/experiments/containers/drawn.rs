@@ -1,4 +1,6 @@
-//! Topologies that the diagrams show: routers in rooms, with the set-ups of the other experiments.
+//! Topologies that the diagrams show: routers in rooms, with the set-ups of the other experiments, and groups.
+
+use std::collections::BTreeMap;
 
 use anyhow::Result;
 use host::cores;
@@ -6,41 +8,111 @@ use host::cores;
 use super::Stand;
 use crate::diagram::Seen;
 use crate::experiment::Options;
+use crate::rig::router_run::{Balancer, File, GroupShape, Interconnect, Link, RouterRun, Stages};
+
+/// What a drawing shows of its rooms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shows {
+    /// The path of a frame through each router.
+    Paths,
+    /// The stages of a group.
+    Stages,
+    /// The functions of the kernel that a frame passes.
+    Functions,
+}
 
 /// A topology.
 pub(crate) struct Drawing {
     /// Name in the figure files.
     pub(crate) name: &'static str,
-    stand: Stand,
-    routers: usize,
+    pub(crate) shows: Shows,
+    scenes: &'static [Scene],
 }
 
-/// All topologies: seed paper 003, figures 1, 2, 3 and 9.
-pub(crate) static ALL: [Drawing; 4] = [
-    Drawing { name: "kvm-path", stand: Stand::MACVTAP, routers: 1 },
-    Drawing { name: "lxc-path", stand: Stand::LXC_MACVLAN, routers: 1 },
-    Drawing { name: "test-bed", stand: Stand::KERNEL_VETH, routers: 1 },
-    Drawing { name: "isolation", stand: Stand::LXC_VETH, routers: 2 },
+/// Content of a room.
+#[derive(Clone, Copy)]
+enum Scene {
+    /// So many routers with this set-up.
+    Routers(Stand, usize),
+    /// A group of these stages at these links.
+    Group(Stages, Link),
+}
+
+/// What a room has shown while its routers ran. Routers have the paper's names there: `vr1`.
+pub(crate) struct Room {
+    /// Configuration file.
+    pub(crate) text: String,
+    /// Interfaces and threads that existed.
+    pub(crate) seen: Seen,
+    /// Roles of the routers' threads (`vcpu0`), by number, and the trace of one frame; empty if the drawing does not show functions.
+    pub(crate) threads: BTreeMap<i32, String>,
+    pub(crate) trace: String,
+}
+
+const fn paths(name: &'static str, scenes: &'static [Scene]) -> Drawing {
+    Drawing { name, shows: Shows::Paths, scenes }
+}
+
+const fn stages(name: &'static str, scenes: &'static [Scene]) -> Drawing {
+    Drawing { name, shows: Shows::Stages, scenes }
+}
+
+/// Group with balancers and interconnection in the run itself.
+const BY_SWITCHES: Scene = Scene::Group(Stages::of_switches(2, 3), Link::Tap);
+/// Group with a virtual machine as its balancer, joined by a bridge of the kernel, or by Open vSwitch.
+const BY_BRIDGE: Scene = Scene::Group(Stages::pair(Balancer::Vm, Interconnect::Bridge), Link::Macvtap);
+const BY_OVS: Scene = Scene::Group(Stages::pair(Balancer::Vm, Interconnect::Ovs), Link::Macvtap);
+
+/// All topologies: seed paper 000, figures 1, 16, 17 and A.20; seed paper 003, figures 1, 2, 3 and 9.
+pub(crate) static ALL: [Drawing; 9] = [
+    paths("vmm-and-vhost", &[Scene::Routers(Stand::KVM_TAP_VMM, 1), Scene::Routers(Stand::KVM_TAP, 1)]),
+    stages("multistage", &[BY_SWITCHES]),
+    stages("multistage-bridge", &[BY_BRIDGE]),
+    stages("multistage-ovs", &[BY_OVS]),
+    Drawing {
+        name: "kernel-functions",
+        shows: Shows::Functions,
+        scenes: &[Scene::Routers(Stand::MACVTAP, 1)],
+    },
+    paths("kvm-path", &[Scene::Routers(Stand::MACVTAP, 1)]),
+    paths("lxc-path", &[Scene::Routers(Stand::LXC_MACVLAN, 1)]),
+    paths("test-bed", &[Scene::Routers(Stand::KERNEL_VETH, 1)]),
+    paths("isolation", &[Scene::Routers(Stand::LXC_VETH, 2)]),
 ];
 
 impl Drawing {
-    /// Runs the routers, and calls `draw` with their file and with the interfaces and threads that exist. The routers have the
-    /// paper's names there.
+    /// Runs the routers of each room, one room after the other, and returns what they showed.
     ///
     /// # Errors
-    /// The routers do not run, or `draw` fails.
-    pub(crate) fn with_routers<T>(
-        &self,
-        options: &Options,
-        draw: impl FnOnce(&str, &Seen) -> Result<T>,
-    ) -> Result<T> {
+    /// The routers do not run, or the host has no tracepoints where the drawing needs them.
+    pub(crate) fn rooms(&self, options: &Options) -> Result<Vec<Room>> {
         let (load, cpu) = (options.cpu(0)?, options.cpu(1)?);
         cores::pin(load)?;
-        self.stand.with_routers(options, &vec![cpu; self.routers], |room| {
-            let called = |router: usize| format!("vr{}", router + 1);
-            let rename = |text: String, at| text.replace(&room.router(at), &called(at));
-            let text = (0..self.routers).fold(room.text().to_owned(), rename);
-            draw(&text, &room.seen(called)?)
-        })
+        let traced = self.shows == Shows::Functions;
+        let room = |scene: &Scene| match *scene {
+            Scene::Routers(stand, routers) => {
+                stand.with_routers(options, &vec![cpu; routers], |room| shown(room, routers, traced))
+            }
+            Scene::Group(stages, link) => {
+                let lines = [String::new()];
+                let group = Some(GroupShape::Multistage(stages));
+                let file = File { group, ..File::new(options, link, &lines) };
+                RouterRun::with_routers(&file, |room| {
+                    room.wait_for_members(&mut room.client()?, stages.back_ends)?;
+                    shown(room, 1, traced)
+                })
+            }
+        };
+        self.scenes.iter().map(room).collect()
     }
+}
+
+/// Looks at a room with this many routers or groups.
+fn shown(room: &RouterRun, routers: usize, traced: bool) -> Result<Room> {
+    let called = |router: usize| format!("vr{}", router + 1);
+    let rename = |text: String, at| text.replace(&room.router(at), &called(at));
+    let text = (0..routers).fold(room.text().to_owned(), rename);
+    let (threads, trace) =
+        if traced { (room.roles()?, room.trace_one()?) } else { (BTreeMap::new(), String::new()) };
+    Ok(Room { text, seen: room.seen(called)?, threads, trace })
 }

@@ -7,6 +7,7 @@
 //! | `threads` | NAPI threads | none: equal weights |
 //! | `shares` | NAPI threads | the victim's threads have twice the weight |
 //! | `guarantee` | NAPI threads | the victim has a guarantee of its load |
+//! | `guarantee-pfifo` | NAPI threads | the same, and frames that find a pair's ring full wait in a pfifo at the load's end |
 //!
 //! The victim is the router that is not overloaded. Loads are the paper's fractions of a capacity, as in `isolation`. Each sample
 //! first measures the capacity with the same kind of receive work. A sample is the fraction of its load that the victim forwards.
@@ -39,6 +40,9 @@ named_kind! {
         Shares = "shares",
         /// NAPI threads; the victim has a guarantee of its load.
         Guarantee = "guarantee",
+        /// The guarantee, with a pfifo at the load's end of each pair: the ring of a pair has room for a quarter of a millisecond, and a
+        /// thread may have to wait longer for the core.
+        GuaranteeQueued = "guarantee-pfifo",
     }
 }
 
@@ -52,7 +56,7 @@ impl Control {
             Self::Shares => {
                 format!("{}sched = {{ policy = \"shares\", weight = {weight} }}\n", threaded(cpu))
             }
-            Self::Guarantee => {
+            Self::Guarantee | Self::GuaranteeQueued => {
                 let promise = promised.map(|rate| format!("guarantee = \"{rate:.0}pps\"\n"));
                 format!("{}{}", threaded(cpu), promise.unwrap_or_default())
             }
@@ -63,15 +67,20 @@ impl Control {
     fn alone(self, cpu: usize) -> String {
         match self {
             Self::Softirqs | Self::Threads => self.lines(cpu, None),
-            Self::Shares | Self::Guarantee => format!("{}{LITTLE}", threaded(cpu)),
+            Self::Shares | Self::Guarantee | Self::GuaranteeQueued => format!("{}{LITTLE}", threaded(cpu)),
         }
+    }
+
+    /// Queueing discipline at the load's end of each pair.
+    fn qdisc(self) -> Option<&'static str> {
+        (self == Self::GuaranteeQueued).then_some("pfifo")
     }
 
     /// Places the receive work on this CPU. The command itself pins threads.
     fn place(self, room: &RouterRun, cpu: usize) -> Result<()> {
         match self {
             Self::Softirqs => room.arrive_at(cpu),
-            Self::Threads | Self::Shares | Self::Guarantee => Ok(()),
+            Self::Threads | Self::Shares | Self::Guarantee | Self::GuaranteeQueued => Ok(()),
         }
     }
 }
@@ -140,7 +149,8 @@ impl Contended {
         measure: impl FnOnce(&RouterRun) -> Result<T>,
     ) -> Result<T> {
         let by = Forwarder::Command(self.engine);
-        let file = File { by, memory: Some(memory), ..File::new(options, Link::Veth, routers) };
+        let qdisc = self.control.qdisc();
+        let file = File { by, memory: Some(memory), qdisc, ..File::new(options, Link::Veth, routers) };
         RouterRun::with_routers(&file, |room| {
             self.control.place(room, cpu)?;
             measure(room)

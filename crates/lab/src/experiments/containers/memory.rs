@@ -58,7 +58,7 @@ fn fall(stand: Stand, options: &Options, cpu: usize, routers: usize) -> Result<f
 }
 
 /// Returns the available memory of the host, in MiB.
-fn available() -> Result<f64> {
+pub(in crate::experiments) fn available() -> Result<f64> {
     read(&fs::read_to_string("/proc/meminfo").context("cannot read /proc/meminfo")?)
 }
 

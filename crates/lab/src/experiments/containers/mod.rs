@@ -11,6 +11,8 @@ pub(super) mod boot;
 pub(super) mod by_hand;
 pub(super) mod compare;
 pub(crate) mod drawn;
+pub(super) mod eight;
+mod flooded;
 pub(super) mod isolation;
 pub(super) mod latency;
 pub(super) mod load;

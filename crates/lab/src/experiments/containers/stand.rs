@@ -66,6 +66,9 @@ impl Stand {
     pub(super) const MACVTAP_FOR_VF: Self =
         Self { receives: Receives::Elsewhere, ..by_macvtap("kvm/macvtap-for-vf", VhostThreads::Shared) };
     pub(super) const KVM_TAP: Self = Self { link: Link::Tap, name: "kvm/tap", ..Self::MACVTAP_FOR_VF };
+    /// A virtual machine on TAPs whose VMM moves the frames itself.
+    pub(super) const KVM_TAP_VMM: Self =
+        Self { link: Link::Tap, ..by_macvtap("kvm/tap-vmm", VhostThreads::Vmm) };
     pub(super) const PROCESS_TAP: Self =
         Self { by: Forwarder::Command(Engine::Process), name: "process/tap", ..Self::KVM_TAP };
 

@@ -65,7 +65,7 @@ pub(in crate::experiments) fn best(room: &RouterRun) -> Result<f64> {
 ///
 /// # Errors
 /// As [`measure`].
-pub(super) fn once(options: &Options, link: Link, cpu: usize) -> Result<f64> {
+pub(in crate::experiments) fn once(options: &Options, link: Link, cpu: usize) -> Result<f64> {
     static KNOWN: Mutex<BTreeMap<String, f64>> = Mutex::new(BTreeMap::new());
     let kind = format!("{}/{}/{}", options.device(), options.frame, link.name());
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);

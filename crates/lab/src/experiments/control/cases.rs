@@ -6,6 +6,7 @@ use config::VhostThreads;
 use super::on;
 use super::sweep::{Loads, RouterPlacement};
 use crate::experiment::Options;
+use crate::rig::router_run::GroupShape;
 
 /// End of a case's name, and the placement of its router, or why this host cannot provide it.
 pub(in crate::experiments) type Case = (String, Result<RouterPlacement>);
@@ -15,7 +16,7 @@ const PERIODS: [f64; 2] = [200.0, 10.0];
 /// Reserved shares of the period: the paper's, 70 to 190 of 200 ms, up to the most that kernels with a fair server admit.
 const PARTS: [f64; 8] = [0.35, 0.45, 0.55, 0.65, 0.75, 0.85, 0.9, 0.95];
 
-fn stand(lines: String, cpu: usize) -> RouterPlacement {
+pub(super) fn stand(lines: String, cpu: usize) -> RouterPlacement {
     RouterPlacement {
         lines,
         vhost: VhostThreads::Shared,
@@ -25,7 +26,8 @@ fn stand(lines: String, cpu: usize) -> RouterPlacement {
         beside_load: false,
         cpu,
         loads: Loads::All,
-        members: None,
+        group: None,
+        seats: None,
     }
 }
 
@@ -41,12 +43,12 @@ fn pinned(vcpu: &str, vhost: &str) -> String {
 }
 
 /// vCPU and vhost thread both free on a set of CPUs.
-fn free_on(cpus: &str) -> String {
+pub(in crate::experiments) fn free_on(cpus: &str) -> String {
     format!("affinity = {{ vcpu = \"{cpus}\", vhost = \"{cpus}\" }}\n")
 }
 
 /// The CPUs of the options at these indices, as a comma-separated list.
-fn list(options: &Options, places: &[usize]) -> Result<String> {
+pub(super) fn list(options: &Options, places: &[usize]) -> Result<String> {
     let cpus: Vec<String> = places.iter().map(|&n| Ok(options.cpu(n)?.to_string())).collect::<Result<_>>()?;
     Ok(cpus.join(","))
 }
@@ -89,7 +91,8 @@ pub(in crate::experiments) fn parallel(options: &Options) -> Vec<Case> {
             (None, true) => bound(&[0], &[1]),
             (Some(_), true) => bound(&[0, 1], &[0, 1]),
         };
-        Ok(RouterPlacement { beside_load: true, members, ..stand(lines?, options.cpu(1)?) })
+        let group = members.map(GroupShape::Parallel);
+        Ok(RouterPlacement { beside_load: true, group, ..stand(lines?, options.cpu(1)?) })
     };
     // The load on the first, interrupts on the second.
     let four_cores = |members: Option<u32>, is_bound: bool| {
@@ -98,7 +101,8 @@ pub(in crate::experiments) fn parallel(options: &Options) -> Vec<Case> {
             (None, true) => bound(&[2], &[3]),
             (Some(_), true) => bound(&[2, 3, 4], &[3, 4]),
         };
-        Ok(RouterPlacement { arrive_at: Some(options.cpu(1)?), members, ..stand(lines?, options.cpu(3)?) })
+        let group = members.map(GroupShape::Parallel);
+        Ok(RouterPlacement { arrive_at: Some(options.cpu(1)?), group, ..stand(lines?, options.cpu(3)?) })
     };
     let mut cases = vec![
         ("2-cores/1-bind".to_owned(), two_cores(None, true)),

@@ -57,18 +57,22 @@ impl Control {
 }
 
 /// Two, three and eight routers, the first protected by each mechanism or not at all; and two routers of which the first is
-/// overloaded.
+/// overloaded. Two routers also by macvtaps, which stand in the place of the paper's virtual functions.
 ///
 /// # Errors
 /// There are fewer than two CPUs.
 pub(in crate::experiments) fn cases(options: &Options) -> Result<Vec<Case>> {
-    let contended = SharedCpuSetup::new(options)?;
-    let case = |routers, control, overloaded| {
-        Case::from(Isolation { overload: Overload { routers, overloaded }, control }.case(&contended))
-    };
-    let mut cases = vec![case(2, Control::None, 0)];
-    for routers in [2, 3, 8] {
-        cases.extend(Control::ALL.map(|control| case(routers, control, 1)));
+    let by_tap = SharedCpuSetup::new(options)?;
+    let by_macvtap = by_tap.by_macvtap();
+    let mut cases = Vec::new();
+    for (contended, numbers) in [(by_tap, &[2, 3, 8][..]), (by_macvtap, &[2][..])] {
+        let case = |routers, control, overloaded| {
+            Case::from(Isolation { overload: Overload { routers, overloaded }, control }.case(&contended))
+        };
+        cases.push(case(2, Control::None, 0));
+        for routers in numbers {
+            cases.extend(Control::ALL.map(|control| case(*routers, control, 1)));
+        }
     }
     Ok(cases)
 }

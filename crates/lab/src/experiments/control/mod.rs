@@ -14,6 +14,8 @@ mod contended;
 pub(super) mod guarantee;
 pub(super) mod isolation;
 mod spinner;
+pub(super) mod stages;
 pub(super) mod sweep;
 
 pub(super) use capacity::on;
+pub(super) use cases::free_on;

@@ -1,5 +1,5 @@
 //! `placement`, `priorities`, `threads`, `reservation` and `reserved-queue`: one router, offered more and more; `parallel`: several that are
-//! one.
+//! one, and `multistage`, balancers before back ends.
 
 use std::time::Duration;
 
@@ -8,11 +8,12 @@ use config::VhostThreads;
 use host::cores;
 use sched::account::Split;
 
+use super::stages::StageSeats;
 use super::{capacity, cases};
 use crate::experiment::{Experiment, Options, Sample};
 use crate::experiments::Case;
-use crate::metric::usage::{self, Reader};
-use crate::rig::router_run::{File, Link, RouterRun};
+use crate::metric::usage::{self, Reader, Stage};
+use crate::rig::router_run::{File, GroupShape, Link, RouterRun};
 use crate::scenario::load::{SendMode, step};
 use crate::scenario::{LoadSweep, Step};
 
@@ -81,8 +82,10 @@ pub(in crate::experiments) struct RouterPlacement {
     /// CPU whose usage is reported.
     pub(super) cpu: usize,
     pub(super) loads: Loads,
-    /// Members of the group that stands in the router's place; none: it is a router.
-    pub(super) members: Option<u32>,
+    /// Group that stands in the router's place; none: it is a router.
+    pub(super) group: Option<GroupShape>,
+    /// CPUs to which the lab pins the threads of the group's stages; none: the lines place them.
+    pub(super) seats: Option<StageSeats>,
 }
 
 /// Returns an experiment with a case for each of these placements.
@@ -123,8 +126,8 @@ fn repetition(
     let (vhost, vcpus) = (stand.vhost, stand.vcpus);
     let options = Options { vhost, vcpus, queues: vcpus, ..options.clone() };
     let routers = [stand.lines.clone()];
-    let (queue_len, members) = (stand.queue_len, stand.members);
-    let file = File { queue_len, members, ..File::new(&options, Link::Macvtap, &routers) };
+    let (queue_len, group) = (stand.queue_len, stand.group);
+    let file = File { queue_len, group, ..File::new(&options, Link::Macvtap, &routers) };
     // The tracer takes part of the core whose forwarding rate the other experiments measure.
     let reader = || if id == "threads" { Reader::traced() } else { Reader::by_ticks() };
     RouterRun::with_routers(&file, |room| sweep(room, &options, stand, capacity, reader))
@@ -141,6 +144,12 @@ fn sweep(
     let manner = SendMode { sleeps: stand.beside_load, short: stand.queue_len.is_some() };
     if let Some(cpu) = stand.arrive_at {
         room.arrive_at(cpu)?;
+    }
+    if let Some(group) = stand.group {
+        room.wait_for_members(&mut room.client()?, group.members())?;
+    }
+    if let Some(seats) = &stand.seats {
+        room.pin_threads(|thread| seats.cpu(&thread.name))?;
     }
     let mut reader = reader()?;
     let mut look = || reader.look(&room.threads()?);
@@ -172,6 +181,9 @@ fn told(load: f64, step: &Step, stand: &RouterPlacement, split: &Split) -> Vec<(
         (format!("vcpu_at_{load:?}"), used.vcpu * 100.0),
         (format!("vhost_at_{load:?}"), used.vhost * 100.0),
     ];
+    if stand.group.is_some_and(GroupShape::is_multistage) {
+        told.extend(of_stages(load, split));
+    }
     let mut shares = |names: [&str; 2], parts: [f64; 2]| {
         told.extend(
             names.into_iter().zip(parts).map(|(name, part)| (format!("{name}_at_{load:?}"), part * 100.0)),
@@ -186,6 +198,18 @@ fn told(load: f64, step: &Step, stand: &RouterPlacement, split: &Split) -> Vec<(
         shares(["core0_interrupts", "core0_idle"], parts);
     }
     told
+}
+
+/// CPU time of the threads of both stages, in percent of one core.
+fn of_stages(load: f64, split: &Split) -> Vec<(String, f64)> {
+    let of = |(stage, name): (Stage, &str)| {
+        let used = usage::of_stage(split, stage);
+        [
+            (format!("{name}_vcpu_at_{load:?}"), used.vcpu * 100.0),
+            (format!("{name}_vhost_at_{load:?}"), used.vhost * 100.0),
+        ]
+    };
+    [(Stage::Balancer, "balancer"), (Stage::BackEnd, "back_end")].into_iter().flat_map(of).collect()
 }
 
 #[cfg(test)]

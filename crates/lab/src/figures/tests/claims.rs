@@ -6,7 +6,7 @@ use crate::report::Verdict;
 use crate::stats::Summary;
 
 /// Figures with claims about which thread gets the core.
-const ABOUT_CORES: [&str; 20] = [
+const ABOUT_CORES: [&str; 21] = [
     "000/fig2",
     "000/fig3",
     "000/fig4",
@@ -19,6 +19,7 @@ const ABOUT_CORES: [&str; 20] = [
     "000/fig14",
     "000/fig15",
     "000/fig18",
+    "000/fig19",
     "003/macvtap",
     "003/table1",
     "003/control1",
@@ -108,7 +109,24 @@ fn the_rates_of_unprotected_routers_fail_where_protection_is_claimed() {
     // Rates of table 4 in place of those of table 5.
     let lost = |_: &str, column: &str| if column == "VR1" { 682.0 } else { 800.0 };
     let failed = verdicts("003/table5", lost).iter().filter(|(_, v, _)| *v == Verdict::Fails).count();
-    assert_eq!(failed, 6);
+    assert_eq!(failed, 8);
+}
+
+#[test]
+fn a_virtual_machine_that_is_worse_with_many_routes_or_nics_fails_by_these_only() {
+    let falls = |what: &'static str| {
+        let ratio = move |row: &str, column: &str| match column {
+            "ratio" if row.ends_with(what) && !row.starts_with("2 ") => 0.8,
+            "ratio" => 0.9,
+            _ => 1000.0,
+        };
+        let found = verdicts("002/scalability", ratio);
+        let failed = found.iter().filter(|(_, verdict, _)| *verdict == Verdict::Fails);
+        failed.map(|(claim, ..)| claim.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!((falls("routes").len(), falls("NICs").len()), (4, 3));
+    assert!(falls("routes").iter().all(|claim| claim.contains("beside 2 routes")), "{:?}", falls("routes"));
+    assert!(falls("nothing").is_empty());
 }
 
 #[test]

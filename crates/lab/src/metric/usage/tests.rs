@@ -18,6 +18,22 @@ fn threads_are_told_by_their_names() {
 }
 
 #[test]
+fn threads_of_both_stages_are_told_apart() {
+    let vcpu = |stage| Some((stage, Class::Vcpu));
+    let mover = |stage| Some((stage, Class::Mover));
+    // The kernel cuts names at 15 octets.
+    assert_eq!(stage("l1f20a_lb0/vcpu#7"), vcpu(Stage::Balancer));
+    assert_eq!(stage("l3fffff12a_lb0/"), mover(Stage::Balancer));
+    assert_eq!(stage("l1f20a/lb1#7"), mover(Stage::Balancer));
+    assert_eq!(
+        (stage("l1f20a_0/vhost"), stage("l1f20a_1/vc#9")),
+        (mover(Stage::BackEnd), vcpu(Stage::BackEnd))
+    );
+    assert_eq!((stage("l1f20a/group#7"), stage("ksoftirqd/1")), (None, None));
+    assert_eq!(["l1f20a_lb0/vcpu0", "l1f20a_12/near", "l1f20a/lb0"].map(member), ["_lb0", "_12", ""]);
+}
+
+#[test]
 fn a_parent_is_behind_a_name_that_may_hold_anything() {
     assert_eq!(parent("12 (a name) with) R 7 12 0"), Some(7));
     assert_eq!(parent("12"), None);
@@ -49,6 +65,13 @@ fn a_thread_that_runs_is_seen_running_and_its_process_among_the_parents() {
     assert!((0..64).filter_map(|cpu| of_cpu(&split, cpu)).count() > 0, "{split:?}");
     end.send(()).unwrap();
     burn.unwrap().join().unwrap();
+}
+
+#[test]
+fn the_time_of_all_threads_is_that_which_they_ran() {
+    assert_eq!(ran("1500000000 72 9\n"), Some(Duration::from_millis(1500)));
+    assert_eq!((ran(""), ran("many 1 2")), (None, None));
+    assert!(of_all(std::process::id()).unwrap() > Duration::ZERO);
 }
 
 #[test]

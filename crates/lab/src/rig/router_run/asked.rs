@@ -4,8 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail, ensure};
 use api::{Answer, Client, Request};
+use rustix::io::Errno;
+use rustix::process::Pid;
+use rustix::thread::{CpuSet, sched_setaffinity};
+use sched::account::Thread;
 use uplink::Netns;
 
 use super::links::sides;
@@ -22,22 +26,31 @@ impl RouterRun {
     /// # Errors
     /// The routers are set up by hand, or the command does not answer.
     pub(crate) fn client(&self) -> Result<Client> {
-        let supervisor = self.supervisor().context("routers that are set up by hand answer nothing")?;
-        let runs = api::folder::base()?.join("runs");
-        let sockets = api::folder::sockets(&runs).context("cannot read the folder of the runs")?;
-        let mut clients = sockets.iter().filter_map(|(_, socket)| Client::connect(socket, ANSWER).ok());
-        let is_ours = |client: &mut Client| match client.ask(&Request::Ps {}) {
-            Ok(Answer::Ps(status)) => status.pid == supervisor,
-            _ => false,
-        };
-        clients
-            .find_map(|mut client| is_ours(&mut client).then_some(client))
-            .context("the run does not answer")
+        client_of(self.supervisor().context("routers that are set up by hand answer nothing")?)
     }
 
     /// Returns the name of the n-th router.
     pub(crate) fn router(&self, at: usize) -> String {
-        text::name(&self.folder.id, at)
+        text::name(&self.id, at)
+    }
+
+    /// Pins each thread of the routers to the CPU that `cpu` returns for it; those for which it returns none stay where they are.
+    ///
+    /// # Errors
+    /// There is no such CPU.
+    pub(crate) fn pin_threads(&self, cpu: impl Fn(&Thread) -> Option<usize>) -> Result<()> {
+        for thread in self.threads()? {
+            let Some(cpu) = cpu(&thread) else { continue };
+            ensure!(cpu < CpuSet::MAX_CPU, "CPU {cpu} does not exist");
+            let mut set = CpuSet::new();
+            set.set(cpu);
+            match sched_setaffinity(Pid::from_raw(thread.tid), &set) {
+                // A thread that has ended needs no CPU.
+                Ok(()) | Err(Errno::SRCH) => {}
+                Err(error) => bail!("cannot put thread {} on CPU {cpu}: {error}", thread.name),
+            }
+        }
+        Ok(())
     }
 
     /// Returns the interfaces and threads that exist. `called` maps the index of a router to its name in the result.
@@ -53,14 +66,60 @@ impl RouterRun {
             (0..self.lanes.len()).flat_map(sides).map(|side| (format!("{side}0"), format!("{side}1")));
         let other_ends = pairs.filter(|(lower, _)| outside.contains(lower)).collect();
         let mut threads: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-        for thread in self.threads()? {
-            let role = thread.name.split_once('/').and_then(|(_, role)| role.split('#').next());
-            if let (Some(router), Some(role)) = (usage::router(&thread.name).map(&called), role) {
-                threads.entry(router).or_default().insert(role.to_owned());
+        for thread in self.thread_names()? {
+            let role = thread.split_once('/').and_then(|(_, role)| role.split('#').next());
+            if let (Some(router), Some(role)) = (usage::router(&thread).map(&called), role) {
+                let name = format!("{router}{}", usage::member(&thread));
+                threads.entry(name).or_default().insert(role.to_owned());
             }
         }
-        Ok(Seen { outside, inside, other_ends, threads })
+        let ports =
+            self.group.map_or(Ok(BTreeMap::new()), |group| group.ports(&self.netns, &self.folder.path))?;
+        Ok(Seen { outside, inside, other_ends, threads, ports })
     }
+}
+
+impl RouterRun {
+    /// Returns the names of the routers' threads. The command tells those of machines in full, the kernel cuts them.
+    fn thread_names(&self) -> Result<Vec<String>> {
+        if self.by.is_kernel() {
+            return Ok(self.threads()?.into_iter().map(|thread| thread.name).collect());
+        }
+        match self.client()?.ask(&Request::Counters { router: None })? {
+            Answer::Counters(counters) => Ok(counters.cpu_ns.into_keys().collect()),
+            other => bail!("a question about threads was answered by {other:?}"),
+        }
+    }
+
+    /// Returns the roles of the routers' threads (`vcpu0`), by number, as the command tells them.
+    ///
+    /// # Errors
+    /// The command does not answer.
+    pub(crate) fn roles(&self) -> Result<BTreeMap<i32, String>> {
+        let role = |thread: api::Thread| Some((thread.tid, thread.name.split_once('/')?.1.to_owned()));
+        match self.client()?.ask(&Request::Ps {})? {
+            Answer::Ps(status) => {
+                let threads = status.routers.into_iter().flat_map(|router| router.threads);
+                Ok(threads.filter_map(role).collect())
+            }
+            other => bail!("a question about routers was answered by {other:?}"),
+        }
+    }
+}
+
+/// Connects to the control socket of the run with this process.
+///
+/// # Errors
+/// It does not answer.
+pub(super) fn client_of(supervisor: u32) -> Result<Client> {
+    let runs = api::folder::base()?.join("runs");
+    let sockets = api::folder::sockets(&runs).context("cannot read the folder of the runs")?;
+    let mut clients = sockets.iter().filter_map(|(_, socket)| Client::connect(socket, ANSWER).ok());
+    let is_ours = |client: &mut Client| match client.ask(&Request::Ps {}) {
+        Ok(Answer::Ps(status)) => status.pid == supervisor,
+        _ => false,
+    };
+    clients.find_map(|mut client| is_ours(&mut client).then_some(client)).context("the run does not answer")
 }
 
 /// Returns the names of the interfaces in a namespace.

@@ -7,15 +7,15 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use anyhow::{Context, Result};
 
 /// Temporary folder, removed when dropped.
-pub(super) struct Folder {
+pub(crate) struct Folder {
     /// Unique short string that is part of its name.
-    pub(super) id: String,
-    pub(super) path: PathBuf,
+    pub(crate) id: String,
+    pub(crate) path: PathBuf,
 }
 
 impl Folder {
     /// Creates an empty folder.
-    pub(super) fn new() -> Result<Self> {
+    pub(crate) fn new() -> Result<Self> {
         // Several may exist at once.
         static FOLDERS: AtomicU32 = AtomicU32::new(0);
         let id = format!("l{:x}-{}", std::process::id(), FOLDERS.fetch_add(1, Relaxed));

@@ -96,12 +96,26 @@ pub(crate) fn steer(netns: &Netns, interface: &str, cpu: usize) -> Result<()> {
 
 /// Runs a command to completion; fails unless it succeeds.
 pub(super) fn finished(command: &mut Command) -> Result<()> {
+    told(command).map(drop)
+}
+
+/// Runs a command to completion, and returns its output; fails unless it succeeds.
+pub(super) fn told(command: &mut Command) -> Result<String> {
     let done = command.stdin(Stdio::null()).output().with_context(|| format!("cannot run {command:?}"))?;
     ensure!(done.status.success(), "{command:?}: {}", String::from_utf8_lossy(&done.stderr).trim());
-    Ok(())
+    Ok(String::from_utf8_lossy(&done.stdout).into_owned())
 }
 
 fn open_vswitch(netns: &Netns, sides: &[String], folder: &Path) -> Result<Vec<Process>> {
+    let processes = vswitchd(netns, folder)?;
+    for side in sides {
+        add_ovs_bridge(folder, &format!("br-{side}"), Some(&format!("{side}0")))?;
+    }
+    Ok(processes)
+}
+
+/// Starts Open vSwitch in a namespace; returns its processes.
+pub(super) fn vswitchd(netns: &Netns, folder: &Path) -> Result<Vec<Process>> {
     let at = |name: &str| folder.join(name).display().to_string();
     finished(Command::new("ovsdb-tool").args(["create", &at("conf.db"), SCHEMA]))?;
     let mut processes = Vec::new();
@@ -120,15 +134,17 @@ fn open_vswitch(netns: &Netns, sides: &[String], folder: &Path) -> Result<Vec<Pr
         thread::sleep(LOOK);
     }
     daemon("ovs-vswitchd", &[&local, "--unixctl=vs.ctl", "--no-chdir"])?;
-    for side in sides {
-        let bridge = format!("br-{side}");
-        let mut command = Command::new("ovs-vsctl");
-        let words = format!(
-            "--timeout=20 add-br {bridge} -- set bridge {bridge} datapath_type=netdev -- add-port {bridge} {side}0"
-        );
-        finished(environment(&mut command, folder).args(words.split(' ')))?;
-    }
     Ok(processes)
+}
+
+/// Creates a bridge with the user-space datapath of Open vSwitch, and perhaps a port of it.
+pub(super) fn add_ovs_bridge(folder: &Path, bridge: &str, port: Option<&str>) -> Result<()> {
+    let mut words = format!("--timeout=20 add-br {bridge} -- set bridge {bridge} datapath_type=netdev");
+    if let Some(port) = port {
+        words.push_str(&format!(" -- add-port {bridge} {port}"));
+    }
+    let mut command = Command::new("ovs-vsctl");
+    finished(environment(&mut command, folder).args(words.split(' ')))
 }
 
 /// Sets the directories of Open vSwitch.

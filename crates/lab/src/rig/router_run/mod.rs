@@ -7,14 +7,19 @@
 //! ([`RouterRun::arrive_at`]), or in NAPI threads (`inside`).
 
 mod asked;
+mod controlled;
 mod counted;
+mod flow_probe;
 mod folder;
 mod forwarder;
+mod group;
 mod hand;
 mod inside;
 mod links;
+mod members;
 mod probe;
 mod text;
+mod traced;
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -30,11 +35,15 @@ use rustix::process::{Pid, Signal, kill_process};
 use sched::account::Thread;
 use uplink::{Links, Netns, PacketSender};
 
+pub(crate) use self::controlled::{ControlledRun, freeze};
 use self::counted::{Counts, RunCounters};
-use self::folder::Folder;
+pub(crate) use self::flow_probe::FlowProbe;
+pub(crate) use self::folder::Folder;
 pub(crate) use self::forwarder::Forwarder;
+pub(crate) use self::group::{Balancer, GroupShape, Interconnect, Stages};
 pub(crate) use self::inside::threaded;
 pub(crate) use self::links::{Link, ip, steer};
+pub(crate) use self::members::change;
 pub(crate) use self::probe::Probe;
 use crate::device::{self, NEAR_MAC};
 use crate::experiment::Options;
@@ -44,8 +53,8 @@ use crate::metric::usage;
 /// Timeout for routers and Open vSwitch to start or stop; normally they do long before.
 const PATIENCE: Duration = Duration::from_secs(20);
 const LOOK: Duration = Duration::from_millis(5);
-/// Flows of the load, for routers with several queues to spread them over.
-const FLOWS: usize = 64;
+/// Fewest flows of the load of routers with several queues or members to spread them over.
+const FLOWS: u32 = 64;
 
 /// Content of the routers' configuration file.
 pub(crate) struct File<'a> {
@@ -55,10 +64,15 @@ pub(crate) struct File<'a> {
     pub(crate) by: Forwarder,
     pub(crate) link: Link,
     pub(crate) queue_len: Option<&'static str>,
+    /// Queueing discipline at the load's end of each veth pair, in which the load's frames wait; none: they bypass queueing
+    /// disciplines.
+    pub(crate) qdisc: Option<&'static str>,
     /// For each router, the lines of its table that place its threads and give them resources.
     pub(crate) routers: &'a [String],
-    /// Of how many members each router is a group; none: it is a router.
-    pub(crate) members: Option<u32>,
+    /// Group that stands in the place of each router; none: it is a router.
+    pub(crate) group: Option<GroupShape>,
+    /// Flows of the load of each router; none: those of the options where they are spread over queues or members, and else one.
+    pub(crate) flows: Option<u32>,
     /// State that the command keeps from other rooms; none: it starts without any.
     pub(crate) memory: Option<&'a StateDirectory>,
 }
@@ -66,15 +80,21 @@ pub(crate) struct File<'a> {
 impl<'a> File<'a> {
     /// Creates a file for routers with queues of the default length, without remembered state.
     pub(crate) fn new(options: &'a Options, link: Link, routers: &'a [String]) -> Self {
-        let (by, queue_len, members) = (Forwarder::of(options), None, None);
-        Self { options, by, link, queue_len, routers, members, memory: None }
+        let (by, queue_len, group) = (Forwarder::of(options), None, None);
+        Self { options, by, link, queue_len, qdisc: None, routers, group, flows: None, memory: None }
+    }
+
+    /// Number of flows of each router's load.
+    fn flows(&self) -> u32 {
+        let is_spread = self.options.queues > 1 || self.group.is_some();
+        self.flows.unwrap_or(if is_spread { self.options.flows.max(FLOWS) } else { 1 })
     }
 }
 
 /// Path of one router's frames through the room.
 struct Lane {
     wire: PacketSender,
-    /// A frame for a station behind the router; for a router with several queues, one frame of each flow.
+    /// Frames for a station behind the router, one of each flow.
     frames: Vec<Vec<u8>>,
     /// Interface at which forwarded frames arrive.
     behind: String,
@@ -89,6 +109,10 @@ pub(crate) struct RouterRun {
     text: String,
     by: Forwarder,
     link: Link,
+    /// Group that stands in the place of each router.
+    group: Option<GroupShape>,
+    /// Unique part of the routers' names.
+    id: String,
     /// Network namespaces of the routers, if the host's kernel forwards.
     inside: Vec<Netns>,
     _switch: Vec<Process>,
@@ -101,6 +125,42 @@ pub(crate) struct RouterRun {
 struct Run {
     process: Process,
     counted: Arc<RunCounters>,
+}
+
+/// Run of the command on any file, in a network namespace of its own.
+pub(crate) struct FileRun {
+    run: Run,
+    /// Time from the start of the command until all routers were up.
+    pub(crate) came_up: Duration,
+    _links: Links,
+    _folder: Folder,
+}
+
+impl FileRun {
+    /// Starts the command on a file of this text, and waits until its routers are up.
+    ///
+    /// # Errors
+    /// The routers do not run.
+    pub(crate) fn open(text: &str) -> Result<Self> {
+        let (program, netns, folder) = (program()?, Netns::new()?, Folder::new()?);
+        let links = netns.settle(false)?;
+        let (place, begin) = (&*folder.path, Instant::now());
+        let run = start(&program, &netns, text, (place, &place.join("state")))?;
+        Ok(Self { run, came_up: begin.elapsed(), _links: links, _folder: folder })
+    }
+
+    /// Process ID of the command: the supervisor.
+    pub(crate) fn supervisor(&self) -> u32 {
+        self.run.process.0.id()
+    }
+
+    /// Stops the routers.
+    ///
+    /// # Errors
+    /// They do not end.
+    pub(crate) fn close(self) -> Result<()> {
+        self.run.end()
+    }
 }
 
 /// State directory of the command, kept from one room to the next, and separate from that of the host's own routers.
@@ -155,9 +215,13 @@ impl RouterRun {
 
     fn furnish(file: &File<'_>, (netns, links): (Netns, Links), folder: Folder) -> Result<Self> {
         let (routers, place) = (file.routers.len(), &*folder.path);
-        let switch = links::prepare(&netns, file.link, routers, place)?;
+        let mut switch = links::prepare(&netns, file.link, routers, place)?;
+        if let Some(group) = file.group {
+            switch.extend(group.prepare(&netns, place)?);
+        }
         let state = file.memory.map_or_else(|| place.join("state"), |memory| memory.0.path.clone());
-        let text = text::text(file, &folder.id);
+        let id = text::id(file, &folder.id);
+        let text = text::text(file, &id);
         let (run, inside) = match file.by {
             Forwarder::Hand => {
                 let made = (0..routers).map(|router| hand::set_up(&netns, file.link, router));
@@ -165,7 +229,7 @@ impl RouterRun {
             }
             Forwarder::Command(engine) => {
                 let run = start(&program()?, &netns, &text, (place, &state))?;
-                let names = (0..routers).filter(|_| engine.is_kernel()).map(|at| text::name(&folder.id, at));
+                let names = (0..routers).filter(|_| engine.is_kernel()).map(|at| text::name(&id, at));
                 let inside = names.map(|name| inside::namespace(run.process.0.id(), &name));
                 let inside = inside.collect::<Result<Vec<_>>>()?;
                 (Some(run), inside)
@@ -176,13 +240,26 @@ impl RouterRun {
         }
         let lane = |router: usize| {
             let [ahead, behind] = links::sides(router).map(|side| file.link.outer(&side));
-            let is_spread = file.options.queues > 1 || file.members.is_some();
-            let frames = frames((file.options, is_spread), text::mac(NEAR_MAC, router))?;
-            anyhow::Ok(Lane { wire: PacketSender::open(&netns, &ahead)?, frames, behind })
+            let frames = frames((file.options, file.flows()), text::mac(NEAR_MAC, router))?;
+            let open = if file.qdisc.is_some() { PacketSender::open_queued } else { PacketSender::open };
+            anyhow::Ok(Lane { wire: open(&netns, &ahead)?, frames, behind })
         };
         let lanes = (0..routers).map(lane).collect::<Result<_>>()?;
-        let (by, link) = (file.by, file.link);
-        Ok(Self { lanes, run, text, by, link, inside, _switch: switch, netns, _links: links, folder })
+        let File { by, link, group, .. } = *file;
+        Ok(Self {
+            lanes,
+            run,
+            text,
+            by,
+            link,
+            group,
+            id,
+            inside,
+            _switch: switch,
+            netns,
+            _links: links,
+            folder,
+        })
     }
 
     /// Sends a burst to a router; returns how many frames were accepted. If there are several flows, `turn` selects one.
@@ -234,9 +311,15 @@ impl RouterRun {
     }
 
     /// Stops the routers.
-    pub(crate) fn close(mut self) -> Result<()> {
-        let Some(run) = &mut self.run else { return Ok(()) };
-        let process = &mut run.process.0;
+    pub(crate) fn close(self) -> Result<()> {
+        self.run.map_or(Ok(()), Run::end)
+    }
+}
+
+impl Run {
+    /// Ends the command, and waits for its end.
+    fn end(mut self) -> Result<()> {
+        let process = &mut self.process.0;
         let id = Pid::from_raw(process.id().cast_signed()).context("a process number")?;
         kill_process(id, Signal::TERM).context("the router had ended")?;
         let end = Instant::now() + PATIENCE;
@@ -248,11 +331,11 @@ impl RouterRun {
     }
 }
 
-/// Frames for a station behind a router, whose NIC has this address: of several flows where they are spread.
-fn frames((options, is_spread): (&Options, bool), near: [u8; 6]) -> Result<Vec<Vec<u8>>> {
-    let flows = if is_spread { FLOWS } else { 1 };
-    let traffic = Settings { rate: None, destination_mac: frame::Mac(near), ..device::traffic(options) };
-    first_frames(&traffic, flows)
+/// Frames for a station behind a router, whose NIC has this address: one of each flow.
+fn frames((options, flows): (&Options, u32), near: [u8; 6]) -> Result<Vec<Vec<u8>>> {
+    let destination_mac = frame::Mac(near);
+    let traffic = Settings { rate: None, destination_mac, flows, ..device::traffic(options) };
+    first_frames(&traffic, flows as usize)
 }
 
 /// Shell script that runs a command with the /sys of its network namespace, and with the host's control groups, if there

@@ -16,9 +16,9 @@ use super::{RouterRun, links};
 use crate::tag;
 
 /// Source address of probes: that of the load.
-const SOURCE: u32 = 0xc612_0002;
+pub(super) const SOURCE: u32 = 0xc612_0002;
 /// UDP port of the socket.
-const PORT: u16 = 2001;
+pub(super) const PORT: u16 = 2001;
 /// Octets of the timestamp in a probe, in nanoseconds of [`CLOCK`].
 const TIME: usize = 8;
 /// Size of the receive buffer in octets.
@@ -89,7 +89,7 @@ impl<'r> Probe<'r> {
 }
 
 /// Sets the addresses of the station on the interface behind a router.
-fn listen(room: &RouterRun, interface: &str) -> Result<()> {
+pub(super) fn listen(room: &RouterRun, interface: &str) -> Result<()> {
     for which in ["all", interface] {
         room.netns.set_sysctl(&format!("net.ipv4.conf.{which}.rp_filter"), "0")?;
     }

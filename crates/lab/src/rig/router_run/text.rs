@@ -22,14 +22,33 @@ pub(super) const fn neighbours() -> [(Ipv4Addr, [u8; 6]); 2] {
     [(device::STATION, STATION_MAC), (LISTENER, LISTENER_MAC)]
 }
 
+/// Returns the unique part of the routers' names: that of groups is shorter, because members and balancers have a number behind it.
+pub(super) fn id(file: &File<'_>, id: &str) -> String {
+    let shorter = file.group.and_then(|_| shortened(id));
+    shorter.unwrap_or_else(|| id.to_owned())
+}
+
+/// Writes the process and number of a folder's name (`l3f2a1-12`) in digits of base 36, the last one of which is the number, from 0
+/// again after 36: with the letter of a router at most eight characters, so that `NAME_lb0/vc` is not cut.
+fn shortened(id: &str) -> Option<String> {
+    let (process, number) = id.strip_prefix('l')?.split_once('-')?;
+    let process = u64::from_str_radix(process, 16).ok()?;
+    let number: u64 = number.parse().ok()?;
+    let mut rest = process * 36 + number % 36;
+    let mut digits = Vec::new();
+    while rest > 0 {
+        digits.push(char::from_digit((rest % 36) as u32, 36)?);
+        rest /= 36;
+    }
+    Some(std::iter::once('l').chain(digits.into_iter().rev()).collect())
+}
+
 /// Formats one table for each router; they differ in names, attachments, and the lines of `file.routers`. The text is empty if
 /// the routers are set up by hand.
 pub(super) fn text(file: &File<'_>, id: &str) -> String {
     let Forwarder::Command(engine) = file.by else { return String::new() };
     let routers = file.routers.iter().enumerate();
-    // Names of groups are shorter, as those of members have a number behind them.
-    let id = if file.members.is_some() { id.replace('-', "") } else { id.to_owned() };
-    routers.map(|(at, lines)| router(file, engine, (&name(&id, at), at), lines)).collect()
+    routers.map(|(at, lines)| router(file, engine, (&name(id, at), at), lines)).collect()
 }
 
 /// MAC address of the n-th router's NIC that corresponds to this one of the first router.
@@ -56,13 +75,13 @@ pub(super) fn tap(side: &str) -> String {
 
 fn router(file: &File<'_>, engine: Engine, (name, at): (&str, usize), lines: &str) -> String {
     let options = file.options;
-    let table = if file.members.is_some() { "group" } else { "router" };
+    let table = if file.group.is_some() { "group" } else { "router" };
     let mut text = format!("[[{table}]]\nname = \"{name}\"\nengine = \"{}\"\n", engine.name());
     if !engine.is_kernel() {
         let _ = writeln!(text, "vhost = \"{}\"", options.vhost.name());
     }
-    if let Some(members) = file.members {
-        let _ = writeln!(text, "kind = \"parallel\"\nmembers = {members}");
+    if let Some(group) = file.group {
+        text.push_str(&group.lines());
     }
     text.push_str(lines);
     if options.vcpus > 1 && !engine.is_kernel() {
@@ -76,6 +95,9 @@ fn router(file: &File<'_>, engine: Engine, (name, at): (&str, usize), lines: &st
             text,
             "[[{table}.nic]]\nname = \"{nic}\"\nattach = \"{attach}\"\nmac = \"{mac}\"\naddress = \"{address}/24\"\n"
         );
+        if let Some(qdisc) = file.qdisc {
+            let _ = writeln!(text, "qdisc = \"{qdisc}\"");
+        }
         if !engine.is_kernel() {
             text.push_str(&of_machine(file));
         }

@@ -4,6 +4,7 @@ mod discovery;
 mod forwarding;
 mod local;
 mod properties;
+mod tagged;
 
 use frame::ipv6::{self, next};
 use frame::{Mac, ethernet, icmpv6, udp};

@@ -1,16 +1,25 @@
+use config::learned::{LearnedFate, LearnedGroup, LearnedHop, LearnedMac, LearnedRoute, LearnedWay};
+use fpm::Key;
+use netlink::Prefix;
+
+use super::super::taught::MOST;
 use super::*;
 
 fn routes() -> Routes {
     Routes {
         session: Session::new(false),
         ports: Ports::new([("wan".to_owned(), Port { nic: 3, vlan: 0 })]),
+        nics: vec![0, 1, 2, 3],
         translator: Translator::default(),
-        table: Flat::new(Untold::default()),
+        table: Taught::default(),
         followed: BTreeMap::new(),
         down: BTreeSet::new(),
+        silent: BTreeSet::new(),
         is_changed: false,
         addresses: Vec::new(),
+        macs: Vec::new(),
         telling: Telling::default(),
+        counts: Counts::default(),
     }
 }
 
@@ -22,6 +31,7 @@ fn link(running: bool) -> Link {
         mtu: 1500,
         up: true,
         running,
+        proto_down: false,
         master: None,
         lower: None,
         group: 0,
@@ -45,15 +55,18 @@ fn route(to: Prefix, index: u32) -> Route {
 fn a_new_data_plane_is_told_everything_and_then_what_changes() {
     let mut routes = routes();
     routes.ports.take(&Change::Set(link(true)));
-    let many = u16::try_from(MOST_ROUTES + 1).expect("a small number");
+    let many = u16::try_from(MOST + 1).expect("a small number");
     (0..many).for_each(|number| routes.take_route(&route(prefix(number), 7)));
     routes.flush();
     assert_eq!(routes.lesson(), None, "no data plane is there");
     routes.tell_anew();
     let first = routes.lesson().expect("the first lesson");
-    assert_eq!((first.begins, first.ends, first.routes.len()), (true, false, MOST_ROUTES));
-    assert_eq!(first.addresses, Some(Vec::new()));
-    let one = LearnedRoute { to: prefix(0).ip, len: 24, fate: Some(LearnedFate::Hop(3, None)) };
+    assert_eq!((first.begins, first.ends, first.routes.len()), (true, false, MOST));
+    assert_eq!((first.addresses, first.macs), (Some(Vec::new()), Some(Vec::new())));
+    let hop = LearnedHop { link: 3, via: None, weight: 1 };
+    let shared = LearnedGroup { number: 1, way: Some(LearnedWay::Hops(vec![hop])) };
+    assert_eq!(first.groups, [shared], "all routes share it");
+    let one = LearnedRoute { to: prefix(0).ip, len: 24, fate: Some(LearnedFate::Group(1)) };
     assert_eq!(first.routes.first(), Some(&one));
     let last = routes.lesson().expect("the rest");
     assert_eq!((last.begins, last.ends, last.routes.len()), (false, true, 1));
@@ -78,6 +91,31 @@ fn a_few_lessons_are_under_way_at_a_time() {
     assert_eq!(sent, MOST_LESSONS);
     routes.has_learned();
     assert_eq!(routes.lesson().map(|lesson| lesson.routes.len()), Some(9 - MOST_LESSONS));
+}
+
+#[test]
+fn a_verdict_is_told_alone_before_the_change_of_the_group_that_follows() {
+    let mut routes = routes();
+    routes.ports.take(&Change::Set(link(true)));
+    let (via, to) = (IpAddr::from([192, 0, 2, 2]), prefix(0));
+    let hop = |via| NextHop { via: Some(via), index: 7, weight: 1 };
+    let next_hops = vec![hop(via), hop(IpAddr::from([192, 0, 2, 3]))];
+    routes.take_route(&Route { next_hops, ..route(to, 7) });
+    routes.flush();
+    routes.tell_anew();
+    let first = routes.lesson().expect("everything");
+    assert_eq!((first.begins, first.down), (true, Some(Vec::new())));
+    routes.judge_at([7], via, false);
+    routes.flush();
+    let down = Some(vec![LearnedGateway { link: 3, ip: via }]);
+    assert_eq!(routes.lesson(), Some(Lesson { down, ..Lesson::default() }));
+    let group = routes.lesson().expect("the group").groups.remove(0);
+    let left = LearnedHop { link: 3, via: Some(IpAddr::from([192, 0, 2, 3])), weight: 1 };
+    assert_eq!(group.way, Some(LearnedWay::Hops(vec![left])));
+    routes.forget_verdicts();
+    routes.flush();
+    assert_eq!(routes.lesson().map(|lesson| lesson.down), Some(Some(Vec::new())));
+    assert_eq!(routes.lesson().map(|lesson| lesson.groups.len()), None, "four lessons are under way");
 }
 
 #[test]
@@ -110,4 +148,31 @@ fn routes_of_links_and_of_the_host_itself_are_its_own() {
     let mut other = route(prefix(0), 7);
     other.id.table = 255;
     assert!(!is_followed(&other));
+}
+
+/// Interface of the virtual router 5 on that of NIC 3.
+fn virtual_link(running: bool, proto_down: bool) -> Link {
+    let mac = Some([0, 0, 0x5e, 0, 1, 5]);
+    Link { index: 8, name: "vrrp4-7-5".to_owned(), mac, lower: Some(7), proto_down, ..link(running) }
+}
+
+#[test]
+fn the_address_of_a_virtual_router_is_that_of_its_master() {
+    let mut routes = routes();
+    routes.ports.take(&Change::Set(link(true)));
+    let master = virtual_link(true, false);
+    let held = LearnedMac { nic: 3, mac: [0, 0, 0x5e, 0, 1, 5] };
+    assert_eq!(routes.virtual_mac(&master), Some(held));
+    assert_eq!(routes.virtual_mac(&virtual_link(false, true)), None, "another one is the master");
+    assert_eq!(routes.virtual_mac(&virtual_link(true, true)), None, "its cable alone makes it none");
+    assert_eq!(routes.virtual_mac(&Link { mac: Some([2, 0, 0, 0, 1, 5]), ..master.clone() }), None);
+    assert_eq!(routes.virtual_mac(&Link { lower: Some(9), ..master }), None, "it is at no NIC");
+    let wrong = [[0, 0, 0x5e, 0, 3, 5], [0, 0, 0x5e, 1, 1, 5]];
+    assert!(wrong.iter().all(|mac| !is_virtual(&Link { mac: Some(*mac), ..virtual_link(true, false) })));
+    assert!(!is_virtual(&Link { lower: None, ..virtual_link(true, false) }), "it is an interface itself");
+    routes.tell_anew();
+    routes.lesson().expect("everything");
+    (routes.macs, routes.telling.macs) = (vec![held], true);
+    assert_eq!(routes.lesson(), Some(Lesson { macs: Some(vec![held]), ..Lesson::default() }));
+    assert_eq!(routes.lesson(), None);
 }

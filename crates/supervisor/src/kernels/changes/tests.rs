@@ -34,8 +34,16 @@ fn what_is_changed_is_told_and_nothing_else() {
         one("router edge: forwarding = false", true)
     );
     assert_eq!(
+        told("engine = \"kernel\"\n", "engine = \"kernel\"\ndrop_reasons = true\n"),
+        one("router edge: drop_reasons = true", false)
+    );
+    assert_eq!(
         told("engine = \"kernel\"\n", "engine = \"kernel\"\nstate = \"stopped\"\n"),
         one("router edge is stopped", true)
+    );
+    assert_eq!(
+        told("engine = \"kernel\"\n", "engine = \"kernel\"\ncontrol = {}\n"),
+        one("router edge: control plane added", false)
     );
     let turned = [
         ("router edge: route 203.0.113.0/24 via 192.0.2.2 out of wan removed".to_owned(), true),

@@ -124,6 +124,38 @@ fn ipv6_is_as_ipv4() {
 }
 
 #[test]
+fn a_vlan_is_an_interface_after_the_nics() {
+    let text = format!(
+        "{DUAL}[[router.interface]]\nname = \"guests\"\nnic = \"lan\"\nvlan = 7\nmtu = 1400\naddress = \"10.7.0.1/24\"\n\
+         [[router.route]]\nto = \"10.8.0.0/16\"\nvia = \"10.7.0.2\"\n"
+    );
+    for engine in ["kernel", "lxc"] {
+        let spec = specs(&text.replacen("\"kernel\"", &format!("{engine:?}"), 1)).remove(0);
+        let [.., guests] = spec.wanted.interfaces.as_slice() else { panic!("interfaces") };
+        assert_eq!((guests.name.as_str(), guests.mtu, guests.up), ("guests", Some(1400), true));
+        assert_eq!(guests.origin, Origin::Vlan { lower: "lan".to_owned(), id: 7 });
+        let last = spec.wanted.routes.iter().find(|route| route.to.to_string() == "10.8.0.0/16");
+        assert_eq!(last.map(|route| route.interface.as_str()), Some("guests"));
+        assert!(spec.container.is_none_or(|container| container.nics.len() == 2), "LXC makes the NICs");
+        assert_eq!(kernel_router::check(&spec.wanted), Ok(()));
+    }
+}
+
+#[test]
+fn several_gateways_are_told_with_their_weights() {
+    let route =
+        |to: &str, via: &str| format!("[[router.route]]\nto = {to:?}\nvia = {via}\nweights = [3, 1]\n");
+    let routes = route("198.18.0.0/15", "[\"192.0.2.9\", \"2001:db8::9\"]");
+    let edge = specs(&format!("{DUAL}{routes}")).remove(0).wanted;
+    let told: Vec<String> = edge.spread.iter().map(ToString::to_string).collect();
+    assert_eq!(told, ["198.18.0.0/15 via 192.0.2.9 dev wan weight 3 via 2001:db8::9 dev wan"]);
+    assert_eq!(kernel_router::check(&edge), Ok(()));
+    let get = |key: &str| edge.sysctls.get(key).map(String::as_str);
+    assert_eq!(get("net/ipv4/fib_multipath_hash_policy"), Some("1"));
+    assert_eq!(get("net/ipv6/fib_multipath_hash_policy"), None, "no IPv6 route has several");
+}
+
+#[test]
 fn ipv6_is_forwarded_between_nics_with_an_ipv6_address() {
     let get = |text: &str, key: &str| specs(text)[0].wanted.sysctls.get(key).cloned();
     let is = |text: &str, key: &str, value: &str| assert_eq!(get(text, key).as_deref(), Some(value), "{key}");
@@ -198,4 +230,27 @@ fn a_virtual_function_is_moved_as_soon_as_its_interface_is_known() {
             }
         }
     }
+}
+
+#[test]
+fn a_queue_is_at_the_other_end_of_a_pair() {
+    let text = "[[router]]\nname = \"edge\"\nengine = \"kernel\"\n\
+        [[router.nic]]\nname = \"wan\"\nattach = \"veth:rr-wan\"\nqdisc = \"pfifo\"\nqdisc_limit = 300\n\
+        [[router.nic]]\nname = \"lan\"\nattach = \"veth:rr-lan\"\n";
+    let queue = Queue { kind: kernel_router::QueueKind::Pfifo, limit: 300 };
+    let own = |spec: &Spec| spec.wanted.interfaces.iter().map(|wanted| wanted.queue).collect::<Vec<_>>();
+    let spec = specs(text).remove(0);
+    assert_eq!((own(&spec), spec.queues.as_slice()), (vec![Some(queue), None], &[][..]));
+    assert_eq!(kernel_router::check(&spec.wanted), Ok(()));
+    // LXC makes the pairs of a container.
+    let spec = specs(&text.replace("kernel", "lxc")).remove(0);
+    let queues = [("wan".to_owned(), "rr-wan".to_owned(), queue)];
+    assert_eq!((own(&spec), spec.queues.as_slice()), (vec![None, None], &queues[..]));
+    assert_eq!(kernel_router::check(&spec.wanted), Ok(()));
+}
+
+#[test]
+fn drops_are_counted_by_reason_if_the_file_asks() {
+    let text = FILE.replace("threaded = true\n", "threaded = true\ndrop_reasons = true\n");
+    assert_eq!([FILE, &text].map(|text| specs(text)[0].drop_reasons), [false, true]);
 }

@@ -25,7 +25,7 @@ const BUFFER: u64 = 2048;
 /// Creates a machine without running vCPUs, with an e1000 in each of the first slots.
 pub(crate) fn machine(modes: &[TransmitMode], several_senders: bool) -> (Arc<Machine>, Vec<Arc<NicQueues>>) {
     let info = BootInfo::new(Role::Router, 2);
-    let config = MachineConfig { name: "driver".into(), ram: 12 << 20, fib: None, info };
+    let config = MachineConfig { name: "driver".into(), ram: 12 << 20, fib: None, group: None, info };
     let memory = Memory::new(config, Environment::Process).expect("memory");
     let machine = Machine::new(memory, None).expect("a machine");
     let attach = |(number, mode): (usize, &TransmitMode)| {

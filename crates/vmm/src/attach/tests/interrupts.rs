@@ -81,16 +81,13 @@ fn an_interrupt_that_comes_too_soon_waits_for_who_polls() {
     bench.driver.registers.read(r::ICR);
     deliver(&bench, 1);
     let sent = mailbox(&bench);
-    if start.elapsed() >= DISTANCE {
-        // This thread had to wait for its CPU: try again.
-        return an_interrupt_that_comes_too_soon_waits_for_who_polls();
-    }
-    assert_eq!(sent, 1, "the second one too soon");
+    // If this thread had to wait for its CPU, the second one was not too soon.
+    assert!(sent == 1 || start.elapsed() >= DISTANCE, "the second one too soon");
     while mailbox(&bench) == 1 {
         assert!(start.elapsed() < Duration::from_secs(60), "it never comes");
         bench.source.drain(BURST, &mut |_| {});
     }
-    assert_eq!(bench.queues.interrupts().moderated.get(), 1);
+    assert_eq!(bench.queues.interrupts().moderated.get(), u64::from(sent == 1));
 }
 
 #[test]
@@ -105,10 +102,7 @@ fn an_interrupt_that_comes_too_soon_rings_who_sleeps() {
         }
         deliver(&bench, 1);
         let sent = mailbox(&bench);
-        if start.elapsed() >= DISTANCE {
-            return an_interrupt_that_comes_too_soon_rings_who_sleeps();
-        }
-        assert_eq!(sent, 1);
+        assert!(sent == 1 || start.elapsed() >= DISTANCE, "the second one too soon");
         if !armed_before {
             assert!(!bench.source.arm());
         }

@@ -322,7 +322,7 @@ fn a_nic_sits_where_ring_0_knows_it() {
 fn doorbells_of_a_machine_that_ends_are_not_taken_back_one_by_one() {
     let Ok(kvm) = open_kvm().map_err(|error| println!("SKIPPED: {error:#}")) else { return };
     let info = bootinfo::BootInfo::new(bootinfo::Role::Router, 1);
-    let config = MachineConfig { name: "bells".into(), ram: 12 << 20, fib: None, info };
+    let config = MachineConfig { name: "bells".into(), ram: 12 << 20, fib: None, group: None, info };
     let vm = Vm::new(&kvm, config).expect("a virtual machine");
     let machine = vm.machine();
     let queues = driver::attach_to(machine, TransmitMode::Csb);

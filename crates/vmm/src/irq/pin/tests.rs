@@ -92,7 +92,8 @@ fn try_out(nics: [usize; 2], act: impl FnOnce(&Vm, &[Arc<Fall>; 2])) {
         Err(error) => return println!("SKIPPED: {error:#}"),
     };
     let info = BootInfo::new(Role::Router, 2);
-    let vm = Vm::new(&kvm, MachineConfig { name: "pins".into(), ram: 12 << 20, fib: None, info });
+    let vm =
+        Vm::new(&kvm, MachineConfig { name: "pins".into(), ram: 12 << 20, fib: None, group: None, info });
     let vm = Arc::new(vm.expect("a virtual machine"));
     vm.machine().ram().memory.write_slice(&program(nics), GuestAddress(vm.entry())).expect("inside RAM");
     let devices = [0, 1].map(|place: usize| {

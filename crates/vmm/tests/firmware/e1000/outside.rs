@@ -19,7 +19,8 @@ const WITHIN: Duration = Duration::from_secs(60);
 
 /// Returns the frames that stock QEMU's device sends.
 fn sent_by_qemu(wish: &Wish) -> Vec<Vec<u8>> {
-    let config = MachineConfig { name: "outside".to_owned(), ram: 32 << 20, fib: None, info: info(wish) };
+    let config =
+        MachineConfig { name: "outside".to_owned(), ram: 32 << 20, fib: None, group: None, info: info(wish) };
     let pc = Pc::new(config, 1_000_000).expect("a machine");
     let (rom, ram) = (pc.rom(), pc.ram().expect("RAM"));
     let machine = Machine { rom, ram, ram_len: pc.ram_len(), vcpus: wish.vcpus, mac: MAC, moderates: false };

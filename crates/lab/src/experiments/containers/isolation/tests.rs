@@ -8,8 +8,12 @@ fn only_the_router_that_is_not_overloaded_is_protected() {
         table["sched"]["weight"].as_integer().unwrap()
     };
     assert_eq!((weight(Some(4e5)), weight(None)), (2, 1));
-    assert!(lines(Control::Guarantee, Some(400_000.4)).contains("guarantee = \"400000pps\"\n"));
-    assert!(!lines(Control::Guarantee, None).contains("guarantee"));
+    for control in [Control::Guarantee, Control::GuaranteeQueued] {
+        assert!(lines(control, Some(400_000.4)).contains("guarantee = \"400000pps\"\n"));
+        assert!(!lines(control, None).contains("guarantee"));
+    }
+    let queued = Control::ALL.into_iter().filter(|control| control.qdisc().is_some());
+    assert_eq!(queued.collect::<Vec<_>>(), [Control::GuaranteeQueued]);
     for control in [Control::Softirqs, Control::Threads] {
         assert_eq!(lines(control, Some(4e5)), lines(control, None));
     }

@@ -1,9 +1,11 @@
+use super::super::stages::multistage;
 use super::*;
 
 fn all(options: &Options) -> Vec<Vec<Case>> {
     vec![
         placements(options),
         parallel(options),
+        multistage(options),
         priorities(options),
         threads(options),
         reservations(options),
@@ -30,7 +32,7 @@ fn on_two_cpus_what_needs_more_says_so_and_the_rest_stands() {
         .flatten()
         .filter_map(|(name, stand)| Some(format!("{name}: {}", stand.err()?)))
         .collect();
-    assert_eq!(refused.len(), 6 + 7, "{refused:#?}");
+    assert_eq!(refused.len(), 6 + 7 + 2, "{refused:#?}");
     assert!(refused.iter().all(|line| line.contains("CPUs, there are 2")), "{refused:#?}");
 }
 

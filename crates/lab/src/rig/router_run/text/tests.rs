@@ -1,16 +1,51 @@
-use super::super::threaded;
+use super::super::{Balancer, GroupShape, Interconnect, Stages, threaded};
 use super::*;
 use crate::experiment::Options;
 
 #[test]
 fn a_group_has_the_interfaces_of_a_router() {
     let (routers, options) = ([String::new()], Options::default());
-    let file = File { members: Some(3), ..File::new(&options, Link::Macvtap, &routers) };
-    let text = text(&file, "l3fffff-12");
-    assert!(text.contains("name = \"l3fffff12a\"") && !text.contains("[[router"), "{text}");
+    let file = File { group: Some(GroupShape::Parallel(3)), ..File::new(&options, Link::Macvtap, &routers) };
+    let text = text(&file, &id(&file, "l3fffff-12"));
+    assert!(text.contains("name = \"l2hwcfca\"") && !text.contains("[[router"), "{text}");
     let plan = config::parse(&text, "lab.toml").unwrap();
     assert_eq!((plan.groups.len(), plan.routers.len()), (1, 3));
     assert_eq!(plan.groups[0].pattern.nics[0].attach.to_string(), "macvtap:near0");
+}
+
+#[test]
+fn a_multistage_group_says_what_its_stages_are_joined_by() {
+    let (routers, options) = ([String::new()], Options::default());
+    for (balancer, interconnect) in [
+        (Balancer::Switch, Interconnect::Switch),
+        (Balancer::Vm, Interconnect::Switch),
+        (Balancer::Vm, Interconnect::Bridge),
+        (Balancer::Vm, Interconnect::Ovs),
+    ] {
+        let group = Some(GroupShape::Multistage(Stages::pair(balancer, interconnect)));
+        let file = File { group, ..File::new(&options, Link::Macvtap, &routers) };
+        let plan = config::parse(&text(&file, &id(&file, "l3fffff-12")), "lab.toml").unwrap();
+        let config::GroupKind::Multistage(stages) = &plan.groups[0].kind else { panic!("{:?}", plan.groups) };
+        assert_eq!((plan.groups[0].members, stages.balancers), (1, 1));
+        assert_eq!(stages.balancer == config::Balancer::Vm, balancer == Balancer::Vm);
+        let is_joined_by_the_run = stages.interconnect == config::Interconnect::Switch;
+        assert_eq!(is_joined_by_the_run, interconnect == Interconnect::Switch);
+    }
+}
+
+#[test]
+fn names_of_groups_differ_and_leave_room_for_those_of_balancers() {
+    let (options, routers) = (Options::default(), [String::new()]);
+    let file = File { group: Some(GroupShape::Parallel(2)), ..File::new(&options, Link::Tap, &routers) };
+    let names: Vec<String> = ["l1-0", "l1-1", "l1-35", "l2-0", "l3fffff-0", "l3fffff-35"]
+        .map(|folder| name(&id(&file, folder), 0))
+        .into();
+    let different: std::collections::BTreeSet<&String> = names.iter().collect();
+    assert_eq!(different.len(), names.len(), "{names:?}");
+    assert!(names.iter().all(|name| name.len() <= 8 && name.starts_with('l')), "{names:?}");
+    // Routers that are no groups keep the whole name.
+    let plain = File::new(&options, Link::Tap, &routers);
+    assert_eq!(id(&plain, "l3fffff-12"), "l3fffff-12");
 }
 
 #[test]
@@ -67,4 +102,15 @@ fn routers_that_are_set_up_by_hand_have_no_file() {
     let (options, routers) = (Options::default(), [String::new()]);
     let file = File { by: Forwarder::Hand, ..File::new(&options, Link::Veth, &routers) };
     assert_eq!(text(&file, "l7"), "");
+}
+
+#[test]
+fn the_load_waits_in_a_queue_before_a_pair() {
+    let (options, routers) = (Options::default(), [String::new()]);
+    for engine in [Engine::Kernel, Engine::Lxc] {
+        let by = Forwarder::Command(engine);
+        let file = File { by, qdisc: Some("pfifo"), ..File::new(&options, Link::Veth, &routers) };
+        let plan = config::parse(&text(&file, "l7"), "lab.toml").unwrap();
+        assert!(plan.nics().all(|(_, nic)| nic.attach.detail() == " (pfifo)"));
+    }
 }

@@ -1,0 +1,83 @@
+//! Balancers that are virtual machines (`balancer = "vm"`), as routers of the plan: each has two NICs for every NIC of the group, one
+//! at its link and one at the interconnection, so that any of them can move the frames of any link.
+
+use super::{BEFORE_NUMBER, Group, GroupKind};
+use crate::cpus::CpuSet;
+use crate::forwarding::{Forwarding, ReversePath};
+use crate::mac::Mac;
+use crate::memory;
+use crate::plan::{Engine, Nic, Pin, Role, Router};
+use crate::six::Six;
+
+/// What stands behind the name of a NIC of the group in that of a balancer's NIC that leads inside. No NIC of a file has such a name.
+const INSIDE: &str = "in";
+/// MTU of Ethernet, so that an order of the host fits (`frame::order`), whatever the links' is.
+const LEAST_MTU: u32 = 1500;
+
+impl Group {
+    /// A balancer. Of its NICs those that lead outside come first, and have the group's addresses.
+    pub(super) fn machine(&self, number: u32) -> Router {
+        let engine = self.pattern.engine.filter(|engine| !engine.is_kernel());
+        let outside = self.pattern.nics.iter().map(outside);
+        let inside = self.pattern.nics.iter().filter_map(|nic| self.inside_nic(nic, number));
+        let mut router = Router {
+            name: self.balancer(number),
+            engine,
+            isolate: matches!(engine, None | Some(Engine::Kvm)),
+            kernel: None,
+            container: None,
+            control: None,
+            role: Role::Balancer,
+            vcpus: 1,
+            nics: outside.chain(inside).collect(),
+            routes: Vec::new(),
+            neighbours: Vec::new(),
+            forwarding: Forwarding::default(),
+            ..self.pattern.clone()
+        };
+        router.memory = self.pattern.memory.max(memory::default(&router));
+        self.deal_cpus_to_balancer(&mut router, number);
+        router
+    }
+
+    /// The NIC of a balancer that leads to the members' NIC.
+    fn inside_nic(&self, nic: &Nic, number: u32) -> Option<Nic> {
+        let GroupKind::Multistage(stages) = &self.kind else { return None };
+        let name = format!("{}{BEFORE_NUMBER}{INSIDE}", nic.name);
+        let (attach, mac) =
+            (self.inside(nic, &stages.interconnect), Mac::derived(&self.balancer(number), &name));
+        Some(Nic { name, attach, mac, link: None, ..outside(nic) })
+    }
+
+    /// Gives a balancer the CPUs that its threads are pinned to: those that the file has for balancers, or else those of the group, from
+    /// their end, as members have those from their beginning.
+    pub(super) fn deal_cpus_to_balancer(&self, router: &mut Router, number: u32) {
+        let GroupKind::Multistage(stages) = &self.kind else { return };
+        let Pin { vcpu, vhost } = &self.pattern.pin;
+        router.pin.vcpu = dealt((&stages.pin.vcpu, vcpu), number, router.vcpus as usize);
+        router.pin.vhost = dealt((&stages.pin.vhost, vhost), number, router.vhost_threads());
+    }
+}
+
+/// The NIC of a balancer that leads to the link of a group's NIC.
+pub(super) fn outside(nic: &Nic) -> Nic {
+    Nic {
+        addresses: Vec::new(),
+        six: Six::default(),
+        vrf: None,
+        reverse_path: ReversePath::Off,
+        queues: 1,
+        mtu: nic.mtu.max(LEAST_MTU),
+        ..nic.clone()
+    }
+}
+
+/// The CPUs of so many threads of a balancer.
+fn dealt((own, of_all): (&Option<CpuSet>, &Option<CpuSet>), number: u32, threads: usize) -> Option<CpuSet> {
+    let first = number as usize * threads;
+    let thread = |thread: usize| match (own, of_all) {
+        (Some(own), _) => Some(own.deal(thread)),
+        (None, of_all) => of_all.as_ref()?.cpus().iter().rev().cycle().nth(thread).copied(),
+    };
+    CpuSet::from_cpus((first..first + threads).filter_map(thread))
+}

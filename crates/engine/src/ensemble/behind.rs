@@ -1,0 +1,107 @@
+//! ARP of a group behind balancers that are virtual machines: it is heard on both sides of them, and none of it passes them.
+//!
+//! Members that are served here are heard at their own NICs, all others where they reach a balancer. What the network is asked leaves by the
+//! link itself, in the group's name; what members are told, and where neighbours are, the interconnection is told where the carrier of
+//! the link is plugged in.
+
+use frame::{Mac, arp, ethernet};
+use group::probe;
+use port::{Frame, Sink};
+
+use super::hosts::{Spoken, spoken};
+use super::seat::{Member, is_back};
+use super::{Core, packet_of};
+
+/// Offset in a frame of the hardware address that an ARP packet is for.
+const TARGET: usize = ethernet::HEADER + 18;
+const _: () = assert!(TARGET + 6 <= ethernet::HEADER + arp::LEN);
+
+/// Has a frame with an ARP packet be for a member.
+pub(super) fn address(octets: &mut Spoken, Mac(station): Mac) {
+    octets[..6].copy_from_slice(&station);
+    octets[TARGET..TARGET + 6].copy_from_slice(&station);
+}
+
+impl Core {
+    /// The network has sent an ARP frame to a NIC of a group: no balancer gets it.
+    pub(super) fn hears_for_machines(&self, nic: usize, frame: &Frame<'_>, out: &dyn Sink) {
+        if !self.hears_network(nic, frame, out) {
+            // A station claims an address of the group: one member tells of it.
+            let first = self.live().into_values().next();
+            let mut octets = [0; ethernet::SHORTEST];
+            frame.octets().copy_to_slice(&mut octets);
+            first.into_iter().for_each(|member| self.put_into(&member, nic, octets));
+            return;
+        }
+        if let Some(packet) = packet_of(frame) {
+            self.announce(nic, packet.sender_ip);
+        }
+    }
+
+    /// A member that nobody serves here has sent an ARP frame, which has come to a balancer.
+    pub(super) fn hears_behind(&self, nic: usize, frame: &Frame<'_>) {
+        let Some(station) = frame.octets().read::<6>(6).map(Mac) else { return };
+        if self.answers_for_probes(nic, frame) {
+            return;
+        }
+        let is_its = |member: &Member| member.station(nic) == station;
+        if let Some(member) = self.live().values().find(|member| is_its(member)) {
+            self.hears_member((member.number, nic), frame);
+        }
+    }
+
+    /// Tells a member on another host, whose neighbours nobody here has written, where probes are for that leave it by a NIC; whether it
+    /// has asked for that.
+    fn answers_for_probes(&self, nic: usize, frame: &Frame<'_>) -> bool {
+        let (Some(asked), Some(front)) = (packet_of(frame), self.front(nic)) else { return false };
+        let is_for_probes =
+            asked.target_ip == probe::destination(nic as u8) || asked.target_ip == probe::SOURCE;
+        if asked.operation != arp::Operation::Request || !is_for_probes {
+            return false;
+        }
+        let answer = arp::Packet {
+            operation: arp::Operation::Reply,
+            sender_mac: probe::back(nic as u8),
+            sender_ip: asked.target_ip,
+            target_mac: asked.sender_mac,
+            target_ip: asked.sender_ip,
+        };
+        self.count_told(nic, front.send_inside(&mut spoken(asked.sender_mac, &answer)));
+        true
+    }
+
+    /// A burst has come to a balancer from a member that nobody serves here, so it forwards. One frame says as much as all.
+    pub(super) fn notes_behind(&self, nic: usize, frames: &[Frame<'_>]) {
+        let first = frames.iter().find(|frame| !is_back(frame));
+        let station = first.and_then(|frame| frame.octets().read::<6>(6)).map(Mac);
+        // Whoever is about to change the members need not be waited for.
+        let (Some(station), Ok(enrolled)) = (station, self.enrolled.try_lock()) else { return };
+        let member = enrolled.iter().find(|member| member.station(nic) == station);
+        member.into_iter().for_each(|member| member.note_seen());
+    }
+
+    /// Asks the network what a member has asked, in the group's name.
+    pub(super) fn ask(&self, nic: usize, packet: &arp::Packet) {
+        let (Some(link), Some(front)) = (self.links.get(nic), self.front(nic)) else { return };
+        let mut question = link.hosts().question(packet.target_ip, Mac::BROADCAST);
+        front.send_outside(&mut question);
+    }
+
+    /// A frame looks like an order, and nobody here has sent it.
+    pub(super) fn drops_forged(&self, nic: usize) {
+        self.links.get(nic).into_iter().for_each(|link| link.counters.drop_forged.add_shared(1));
+    }
+
+    /// Puts a probe into a NIC of a member; where balancers are virtual machines, by the one that carries the link.
+    pub(super) fn send_through(&self, member: &Member, nic: usize, mut octets: Spoken) {
+        let taken = match self.front(nic) {
+            None => member.deliver(nic, &mut octets),
+            Some(front) => {
+                octets[6..12].copy_from_slice(&probe::back(nic as u8).0);
+                let carrier = front.carrier().and_then(|carrier| self.machines.as_ref()?.get(carrier));
+                carrier.and_then(|carrier| carrier.deliver(nic, &mut octets))
+            }
+        };
+        self.count_told(nic, taken);
+    }
+}

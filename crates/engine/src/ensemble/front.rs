@@ -1,0 +1,379 @@
+//! Balancers that are virtual machines, at one link of a group: which of them carries its frames, and what it is told of members.
+//!
+//! ```text
+//!  link --> shelf --> NIC of the carrier [ virtual machine ] NIC --> interconnection --> members
+//!  link <------------ NIC of the carrier [ virtual machine ] NIC <-- interconnection <-- members
+//! ```
+//!
+//! Any balancer could carry them; one does at a time. Another one takes over by being named: it goes on at the shelf where the first
+//! was, and the interconnection is told that the neighbours of the link are behind the other one now.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use attach::{Attachment, Entry, NicRequirements, Outside, Ports, ServiceContext};
+use config::Spread;
+use frame::order::{self, CHOICES, LONGEST, NOBODY, Order, Table};
+use frame::{Mac, ethernet};
+use group::{Member as Number, Shares, rounds};
+use port::{Frame, Shelf, Sink, Source};
+use ring::Bytes;
+
+use super::secret;
+
+/// No balancer has this number.
+const NONE: u32 = u32::MAX;
+/// Rounds for which one that carries frames no more may send those out of the link that it has.
+const GRACE: u32 = 10;
+/// How much a round counts at most while nothing is heard: whoever comes later was kept from its CPU.
+const ROUND: Duration = Duration::from_millis(15);
+/// While a link is silent for longer than this, and for less than [`SILENT`], nobody knows who is to blame.
+const IN_DOUBT: Duration = Duration::from_millis(20);
+/// The path behind a carrier is cut whose link is silent for so long.
+pub(super) const SILENT: Duration = Duration::from_millis(200);
+/// Reverse ARP: what a station that has moved says, so that others learn where it is, and that asks for nothing here (RFC 903).
+const RARP: u16 = 0x8035;
+
+/// The balancers at one link.
+pub(super) struct Front {
+    pub(super) link: Arc<dyn Attachment>,
+    /// What the group wants of it.
+    pub(super) wanted: NicRequirements,
+    spread: Mutex<Spread>,
+    /// None until the first balancer is served.
+    open: Mutex<Option<Open>>,
+    told: Mutex<Told>,
+    /// Generation of the table, never 0.
+    generation: AtomicU32,
+    carrier: AtomicU32,
+    /// The one before it, for so many rounds more.
+    former: AtomicU32,
+    grace: AtomicU32,
+    /// Whether the carrier passes frames, as far as is known.
+    is_carried: AtomicBool,
+    /// Whether a carrier has had a table that names members.
+    is_ready: AtomicBool,
+    /// Whether anything has come through the carrier from members since the last round.
+    is_heard: AtomicBool,
+    /// For how many microseconds nothing has, although something was to.
+    silence: AtomicU64,
+    /// What balancers are plugged into inside.
+    inside: Mutex<BTreeMap<u16, Inside>>,
+}
+
+/// The ways into and out of the link.
+#[derive(Clone)]
+pub(super) struct Open {
+    pub(super) shelf: Arc<Shelf>,
+    pub(super) sinks: Vec<Arc<dyn Sink>>,
+    pub(super) outside: Outside,
+}
+
+/// What balancers are told.
+struct Told {
+    /// Addresses of the members, by number.
+    stations: BTreeMap<u16, Mac>,
+    choice: Choice,
+    table: Table,
+}
+
+/// Assignment of buckets or turns, by the members' numbers.
+enum Choice {
+    Buckets(Vec<Option<u16>>),
+    Turns(Vec<u16>),
+}
+
+/// Where a balancer's NIC that leads inside is plugged in.
+#[derive(Clone)]
+struct Inside {
+    /// As long as the balancer is served.
+    sink: Weak<dyn Sink>,
+    /// The address of that NIC.
+    station: Mac,
+}
+
+impl Front {
+    pub(super) fn new(link: Arc<dyn Attachment>, wanted: NicRequirements, spread: Spread) -> Self {
+        let choice = Choice::Buckets(Vec::new());
+        Self {
+            link,
+            wanted,
+            spread: Mutex::new(spread),
+            open: Mutex::default(),
+            told: Mutex::new(Told { stations: BTreeMap::new(), choice, table: Table::EMPTY }),
+            // One that a balancer of an earlier process does not have.
+            generation: AtomicU32::new(secret() as u32 | 1),
+            carrier: AtomicU32::new(NONE),
+            former: AtomicU32::new(NONE),
+            grace: AtomicU32::new(0),
+            is_carried: AtomicBool::new(false),
+            is_ready: AtomicBool::new(false),
+            is_heard: AtomicBool::new(false),
+            silence: AtomicU64::new(0),
+            inside: Mutex::default(),
+        }
+    }
+
+    fn told(&self) -> MutexGuard<'_, Told> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn slot(&self) -> MutexGuard<'_, Option<Open>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn inside(&self) -> MutexGuard<'_, BTreeMap<u16, Inside>> {
+        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The ways into and out of the link, if they are open.
+    pub(super) fn open(&self) -> Option<Open> {
+        self.slot().clone()
+    }
+
+    /// Opens the link for the first balancer that is served; `heard` is what stands between its queue and all of them.
+    pub(super) fn begin(
+        &self,
+        site: &ServiceContext<'_>,
+        heard: impl FnOnce(Box<dyn Source>, &Arc<dyn Sink>) -> Result<Box<dyn Source>>,
+    ) -> Result<Open> {
+        let mut slot = self.slot();
+        if let Some(open) = &*slot {
+            return Ok(open.clone());
+        }
+        // What stands before a balancer's NIC is no matter of the link.
+        let entry = |_: Entry, sink: Arc<dyn Sink>| sink;
+        let site = ServiceContext { wanted: &self.wanted, threads: 1, queues: site.queues, entry: &entry };
+        let Ports { sources, sinks, outside, .. } = self.link.ports(&site)?;
+        let source = sources.into_iter().next().context("a link from which nothing comes")?;
+        let source = heard(source, sinks.first().context("a link that takes nothing")?)?;
+        let open = Open { shelf: Shelf::new(vec![source]), sinks, outside };
+        open.shelf.assign(0, self.reader());
+        Ok(slot.insert(open).clone())
+    }
+
+    /// Nobody brings frames any more: all balancers are gone.
+    pub(super) fn close(&self) {
+        let open = self.slot().take();
+        open.into_iter().for_each(|open| open.outside.leave());
+    }
+
+    /// The balancer that carries frames of the link; none: nobody can.
+    pub(super) fn carrier(&self) -> Option<u16> {
+        u16::try_from(self.carrier.load(Ordering::Acquire)).ok()
+    }
+
+    /// Whether a balancer carries frames of the link.
+    #[inline]
+    pub(super) fn is_carrier(&self, number: u16) -> bool {
+        self.carrier.load(Ordering::Relaxed) == u32::from(number)
+    }
+
+    /// Whether what a balancer sends out of the link leaves: of the carrier, and for a moment of the one before it.
+    #[inline]
+    pub(super) fn lets_out(&self, number: u16) -> bool {
+        self.is_carrier(number) || self.former.load(Ordering::Relaxed) == u32::from(number)
+    }
+
+    /// Whether the carrier is known to pass frames, so that members can be judged by what passes it.
+    pub(super) fn is_carried(&self) -> bool {
+        self.is_carried.load(Ordering::Relaxed)
+    }
+
+    /// Names the balancer that is to carry frames, in each round; the one that did before. By one thread at a time.
+    pub(super) fn carry(&self, carrier: Option<u16>, is_carried: bool) -> Option<u16> {
+        self.is_carried.store(is_carried && carrier.is_some(), Ordering::Relaxed);
+        let carrier = carrier.map_or(NONE, u32::from);
+        let before = self.carrier.swap(carrier, Ordering::AcqRel);
+        if before == carrier {
+            let left = self.grace.load(Ordering::Relaxed).saturating_sub(1);
+            self.grace.store(left, Ordering::Relaxed);
+            if left == 0 {
+                self.former.store(NONE, Ordering::Relaxed);
+            }
+        } else {
+            self.former.store(before, Ordering::Relaxed);
+            self.grace.store(GRACE, Ordering::Relaxed);
+            self.forget_silence();
+        }
+        self.read();
+        u16::try_from(before).ok()
+    }
+
+    /// Something has come through the carrier from members.
+    #[inline]
+    pub(super) fn hear(&self) {
+        // Mostly it is known already.
+        if !self.is_heard.load(Ordering::Relaxed) {
+            self.is_heard.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// A round is over in which something was to be heard; for how long nothing has been.
+    pub(super) fn listen(&self, round: Duration) -> Duration {
+        let silence = match self.is_heard.swap(false, Ordering::Relaxed) {
+            true => Duration::ZERO,
+            false => self.silence() + round.min(ROUND),
+        };
+        self.silence.store(silence.as_micros() as u64, Ordering::Relaxed);
+        silence
+    }
+
+    /// Nothing is to be heard.
+    pub(super) fn forget_silence(&self) {
+        self.silence.store(0, Ordering::Relaxed);
+    }
+
+    fn silence(&self) -> Duration {
+        Duration::from_micros(self.silence.load(Ordering::Relaxed))
+    }
+
+    /// Whether it is not known who is to blame for what is missing: members, or the path behind the carrier.
+    pub(super) fn is_in_doubt(&self) -> bool {
+        (IN_DOUBT..SILENT).contains(&self.silence())
+    }
+
+    /// Has the carrier read the link, once there is a member that frames can go to: until then they wait where they are.
+    fn read(&self) {
+        if let Some(open) = &*self.slot() {
+            open.shelf.assign(0, self.reader());
+        }
+    }
+
+    fn reader(&self) -> Option<u16> {
+        self.carrier().filter(|_| self.is_ready.load(Ordering::Relaxed) && self.is_spread())
+    }
+
+    fn is_spread(&self) -> bool {
+        self.told().table.choices.iter().any(|choice| *choice != NOBODY)
+    }
+
+    /// The carrier has a table of this generation: if that names members, it may read the link from now on.
+    pub(super) fn note_known(&self, generation: u32) {
+        if !self.is_ready.load(Ordering::Relaxed) && generation == self.generation() && self.is_spread() {
+            self.is_ready.store(true, Ordering::Relaxed);
+            self.read();
+        }
+    }
+
+    /// These are the addresses of the members from now on.
+    pub(super) fn know(&self, stations: BTreeMap<u16, Mac>) {
+        let mut told = self.told();
+        if told.stations != stations {
+            told.stations = stations;
+            self.renew(&mut told);
+        }
+    }
+
+    /// Spreads frames in this way from the next deal on; whether that is another one than before.
+    pub(super) fn spread_by(&self, spread: Spread) -> bool {
+        let mut own = self.spread.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::replace(&mut *own, spread) != spread
+    }
+
+    /// Has members have these buckets, or these parts of a round.
+    pub(super) fn deal(&self, owners: &[Option<Number>], shares: &Shares) {
+        let spread = *self.spread.lock().unwrap_or_else(PoisonError::into_inner);
+        let choice = match spread {
+            Spread::Flow => Choice::Buckets(owners.iter().map(|owner| owner.map(|owner| owner.0)).collect()),
+            Spread::RoundRobin => {
+                Choice::Turns(rounds::round(shares, CHOICES).iter().map(|member| member.0).collect())
+            }
+        };
+        let mut told = self.told();
+        told.choice = choice;
+        self.renew(&mut told);
+        drop(told);
+        self.read();
+    }
+
+    /// Makes the table anew; balancers are told of it by the next orders if it is another one than before.
+    fn renew(&self, told: &mut Told) {
+        let table = told.table();
+        if table != told.table {
+            told.table = table;
+            let next = self.generation.load(Ordering::Relaxed).wrapping_add(1).max(1);
+            self.generation.store(next, Ordering::Release);
+        }
+    }
+
+    /// Generation of the table that balancers are to have.
+    pub(super) fn generation(&self) -> u32 {
+        self.generation.load(Ordering::Acquire)
+    }
+
+    /// An order of this number, with the table where the balancer does not have it; how many octets of it count.
+    pub(super) fn order(&self, number: u32, is_known: bool) -> ([u8; LONGEST], usize) {
+        let told = self.told();
+        let mut octets = [0; LONGEST];
+        let order = Order { generation: self.generation(), number, known: 0 };
+        let len = order.write((!is_known).then_some(&told.table), &mut octets);
+        (octets, len)
+    }
+
+    /// A balancer is plugged in inside, there, by a NIC of this address.
+    pub(super) fn plug_inside(&self, number: u16, sink: &Arc<dyn Sink>, station: Mac) {
+        self.inside().insert(number, Inside { sink: Arc::downgrade(sink), station });
+    }
+
+    /// Sends a frame out of the link; how many were taken.
+    pub(super) fn send_outside(&self, octets: &mut [u8]) -> u64 {
+        let sink = self.slot().as_ref().and_then(|open| open.sinks.first().cloned());
+        sink.map_or(0, |sink| send(&*sink, octets))
+    }
+
+    /// Sends a frame into the interconnection, where the carrier is plugged in; how many were taken. `None`: nobody is.
+    pub(super) fn send_inside(&self, octets: &mut [u8]) -> Option<u64> {
+        let inside = self.inside().get(&self.carrier()?).cloned()?;
+        Some(send(&*inside.sink.upgrade()?, octets))
+    }
+
+    /// Tells the interconnection that these stations are behind the carrier; how many of these frames were taken. They are for the
+    /// carrier's own NIC, which is told to be there first where it is new, so that no member gets them.
+    pub(super) fn announce(&self, stations: impl IntoIterator<Item = Mac>, is_new: bool) -> u64 {
+        let carrier = self.carrier().and_then(|carrier| self.inside().get(&carrier).cloned());
+        let way = carrier.and_then(|inside| Some((inside.sink.upgrade()?, inside.station)));
+        let Some((sink, station)) = way else { return 0 };
+        let says = |source: Mac, destination: Mac| {
+            let mut octets = [0; ethernet::SHORTEST];
+            octets[..ethernet::HEADER]
+                .copy_from_slice(&ethernet::Header { destination, source, ethertype: RARP }.octets());
+            send(&*sink, &mut octets)
+        };
+        let first = if is_new { says(station, Mac::BROADCAST) } else { 0 };
+        first + stations.into_iter().map(|other| says(other, station)).sum::<u64>()
+    }
+}
+
+impl Told {
+    fn table(&self) -> Table {
+        let index = |number: u16| self.stations.keys().position(|own| *own == number);
+        let choice = |number: Option<u16>| {
+            let at = number.and_then(index).filter(|at| *at < order::MOST_MEMBERS);
+            at.and_then(|at| u8::try_from(at).ok()).unwrap_or(NOBODY)
+        };
+        let members = self.stations.len().min(order::MOST_MEMBERS);
+        let mut table = Table { members, ..Table::EMPTY };
+        table.stations.iter_mut().zip(self.stations.values()).for_each(|(place, station)| *place = *station);
+        let choices = table.choices.iter_mut();
+        match &self.choice {
+            Choice::Buckets(owners) => {
+                choices.zip(owners).for_each(|(place, owner)| *place = choice(*owner));
+            }
+            Choice::Turns(turns) if turns.is_empty() => {}
+            Choice::Turns(turns) => {
+                choices.zip(turns).for_each(|(place, member)| *place = choice(Some(*member)));
+                (table.in_turn, table.turns) = (true, turns.len().min(CHOICES));
+            }
+        }
+        table
+    }
+}
+
+/// Sends one frame; how many were taken.
+fn send(sink: &dyn Sink, octets: &mut [u8]) -> u64 {
+    sink.deliver(&[Frame::new(Bytes::from_slice(octets))]) as u64
+}

@@ -1,0 +1,243 @@
+//! The neighbour table that members of a group have in common: they read it, and only this writes it.
+//!
+//! ```text
+//!  member: a packet for a host that is not in the table --> question at its desk (a ring that is overwritten)
+//!  round:  at most so many questions of each member a second --> ARP request, one for all members
+//!  network: ARP reply --> table --> all members; those that have asked are woken by a frame
+//! ```
+//!
+//! A member is believed nothing but that it asks. What it asks for is checked, what it asks too often waits at its desk until it is
+//! overwritten, and is counted. Neighbours are kept fresh here, for all members at once.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use bootinfo::{Hearers, Question};
+use config::Group;
+use frame::{Mac, arp};
+use router::neighbours::{Ageing, REACHABLE};
+use router::{Ip, Neighbour};
+use vmm::{MemberDesk, NeighbourTable};
+
+use super::hosts::Spoken;
+use super::seat::Member;
+use super::{Core, deliver};
+
+/// Between two looks at the desks: so long a packet to an unknown host waits, and then for the answer.
+const LOOK: Duration = Duration::from_millis(10);
+/// Questions of a member that are heard in a second, and at once.
+const RATE: u32 = 500;
+const BURST: u32 = 64;
+/// Attempts to change the table while threads that hear the network hold its lock.
+const ATTEMPTS: usize = 100;
+
+/// The members that there are, by number.
+type Members = BTreeMap<u16, Arc<Member>>;
+
+/// What members have asked, and what is to be asked of neighbours.
+#[derive(Default)]
+pub(super) struct Asked {
+    desks: BTreeMap<u16, Listener>,
+    ageing: Ageing,
+    /// When the table is to be aged, in milliseconds; `None`: when a neighbour has come.
+    due: Option<u64>,
+    /// Neighbours that have come to the table, as it counted them at the last look.
+    arrivals: u32,
+}
+
+/// Listener at the desk of one member.
+struct Listener {
+    /// Its desk: another one is that of another life.
+    desk: Weak<MemberDesk>,
+    hearers: Hearers,
+    pace: Pace,
+}
+
+/// A token bucket: how much a member may ask now, in thousandths of a question.
+#[derive(Clone, Copy, Debug)]
+struct Pace {
+    left: u64,
+    filled: Duration,
+}
+
+impl Pace {
+    const FULL: u64 = BURST as u64 * 1000;
+
+    const fn new(now: Duration) -> Self {
+        Self { left: Self::FULL, filled: now }
+    }
+
+    /// How many questions may be heard.
+    fn allowed(&mut self, now: Duration) -> usize {
+        let passed = ms(now).saturating_sub(ms(self.filled));
+        if passed > 0 {
+            self.filled = now;
+            self.left = self.left.saturating_add(passed.saturating_mul(RATE.into())).min(Self::FULL);
+        }
+        (self.left / 1000) as usize
+    }
+
+    /// So many were heard.
+    fn take(&mut self, questions: u32) {
+        self.left = self.left.saturating_sub(u64::from(questions) * 1000);
+    }
+}
+
+const fn ms(now: Duration) -> u64 {
+    now.as_millis() as u64
+}
+
+impl Core {
+    fn asked(&self) -> MutexGuard<'_, Asked> {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The neighbour table, where its members have one in common.
+    fn table(&self) -> Option<Arc<NeighbourTable>> {
+        self.tables.neighbours(&self.name)
+    }
+
+    /// The network has spoken by a NIC: what it says of a neighbour that is of interest is known to all members from now on.
+    pub(super) fn note_neighbour(&self, nic: usize, packet: &arp::Packet, now: Duration) {
+        let (ip, mac) = (packet.sender_ip, packet.sender_mac);
+        let Some((link, table)) = self.links.get(nic).zip(self.table()) else { return };
+        if link.hosts().has_heard((ip, mac), now) {
+            table.learn(Neighbour { nic: nic as u8, ip: Ip::v4(ip), mac }, true, ms(now));
+        }
+    }
+
+    /// Has the table hold the static neighbours of a group, and no other ones.
+    pub(super) fn set_neighbours(&self, group: &Group) {
+        let Some(table) = self.table() else { return };
+        let neighbour = |known: config::Neighbour| Neighbour {
+            nic: known.nic as u8,
+            ip: Ip::v4(known.address.to_bits()),
+            mac: Mac(known.mac.0),
+        };
+        let wanted: Vec<Neighbour> = group.neighbours().into_iter().map(neighbour).collect();
+        // A thread that holds the lock holds it for some microseconds, unless it is preempted.
+        let _ = (0..ATTEMPTS).any(|_| table.set_static(&wanted));
+    }
+
+    /// Other hosts may have the addresses of neighbours at these NICs by now: they are asked, and are used as before until they
+    /// do not answer.
+    pub(super) fn doubt_neighbours(&self, is_meant: impl Fn(usize) -> bool) {
+        let Some(table) = self.table() else { return };
+        for nic in (0..self.links.len()).filter(|nic| is_meant(*nic)) {
+            let _ = (0..ATTEMPTS).any(|_| table.mark_doubtful(nic as u8, ms(self.now())));
+        }
+        let mut asked = self.asked();
+        asked.ageing.hurry();
+        asked.due = Some(0);
+    }
+
+    /// Hears what members ask, and keeps neighbours fresh; when to come again, if members have a table in common.
+    pub(super) fn attend_neighbours(&self, members: &Members, now: Duration) -> Option<Duration> {
+        let table = self.table()?;
+        let mut asked = self.asked();
+        asked.desks.retain(|number, _| members.contains_key(number));
+        let mut questions: Vec<(u16, Question)> = Vec::new();
+        for member in members.values() {
+            if let Some(desk) = self.tables.desk(&member.name) {
+                let listener = asked.listener(member.number, &desk, now);
+                self.hear(listener, &desk, now, |question| questions.push((member.number, question)));
+            }
+        }
+        let probes = asked.age(&table, now);
+        drop(asked);
+        for (member, question) in questions {
+            self.answer((member, question), &table, (members, now));
+        }
+        for probe in probes {
+            self.probe_neighbour(probe, (members, now));
+        }
+        Some(now + LOOK)
+    }
+
+    /// Hears what one member asks.
+    fn hear(&self, listener: &mut Listener, desk: &MemberDesk, now: Duration, each: impl FnMut(Question)) {
+        let most = listener.pace.allowed(now);
+        let heard = listener.hearers.hear(desk, most, each);
+        listener.pace.take(heard.taken);
+        self.counters.questions.add(heard.taken.into());
+        self.counters.questions_lost.add(heard.lost.into());
+    }
+
+    /// Answers a question of a member: asks the network, once for all members, or wakes the member if the answer is there already.
+    fn answer(
+        &self,
+        (member, Question { nic, ip }): (u16, Question),
+        table: &NeighbourTable,
+        (members, now): (&Members, Duration),
+    ) {
+        let link = self.links.get(usize::from(nic));
+        let Some(link) = link.filter(|link| link.hosts().may_be_asked(ip)) else {
+            self.counters.questions_refused.add(1);
+            return;
+        };
+        let is_known = table.find(nic, Ip::v4(ip)).is_some();
+        let (heard, question) = {
+            let mut hosts = link.hosts();
+            (hosts.ask((member, ip), is_known, now), hosts.question(ip, Mac::BROADCAST))
+        };
+        self.tell(nic.into(), &heard);
+        if heard.goes_on {
+            self.send_question(nic.into(), question, members);
+        }
+    }
+
+    /// Asks a neighbour whether it is still there.
+    fn probe_neighbour(&self, neighbour: Neighbour, (members, now): (&Members, Duration)) {
+        let nic = usize::from(neighbour.nic);
+        let Some((link, ip)) = self.links.get(nic).zip(neighbour.ip.as_v4()) else { return };
+        let question = {
+            let mut hosts = link.hosts();
+            hosts.expect(ip, now);
+            hosts.question(ip, neighbour.mac)
+        };
+        self.send_question(nic, question, members);
+    }
+
+    /// Sends an ARP request by a link, on which some member has a way out; behind balancers that are virtual machines none has.
+    fn send_question(&self, nic: usize, mut question: Spoken, members: &Members) {
+        let Some(link) = self.links.get(nic) else { return };
+        let out = || members.values().find_map(|member| member.out(nic));
+        let sent = match self.front(nic) {
+            Some(front) => front.send_outside(&mut question),
+            None => out().map_or(0, |out| deliver(&*out, &mut question)),
+        };
+        let counter = if sent > 0 { &link.counters.arp_asked } else { &link.counters.drop_asked };
+        counter.add_shared(1);
+    }
+}
+
+impl Asked {
+    /// Returns the listener at the desk of a member.
+    fn listener(&mut self, member: u16, desk: &Arc<MemberDesk>, now: Duration) -> &mut Listener {
+        let new =
+            || Listener { desk: Arc::downgrade(desk), hearers: Hearers::new(desk), pace: Pace::new(now) };
+        let known = self.desks.entry(member).or_insert_with(new);
+        if !std::ptr::eq(known.desk.as_ptr(), Arc::as_ptr(desk)) {
+            *known = new();
+        }
+        known
+    }
+
+    /// Ages the table, if it is time; returns neighbours that are to be asked.
+    fn age(&mut self, table: &NeighbourTable, now: Duration) -> Vec<Neighbour> {
+        let mut probes = Vec::new();
+        let arrivals = table.arrivals();
+        if std::mem::replace(&mut self.arrivals, arrivals) != arrivals {
+            let due = ms(now).saturating_add(REACHABLE);
+            self.due = Some(self.due.map_or(due, |earlier| earlier.min(due)));
+        }
+        if self.due.is_some_and(|due| due <= ms(now)) {
+            self.due = table.age(&mut self.ageing, ms(now), &mut |neighbour| probes.push(neighbour));
+        }
+        probes
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,241 @@
+use bootinfo::MAX_VCPUS;
+use port::{Sink, Source, ingress};
+use ring::BURST as FRAMES;
+use router::neighbours::{PROBES, State};
+use switch::{Config, Switch};
+
+use super::*;
+use crate::ensemble::{Ensemble, packet_of};
+use crate::supplies::HostServices;
+use crate::tables::tests::Made;
+
+const FILE: &str = "[switch.lan]\n[[group]]\nname = 'core'\nkind = 'parallel'\nmembers = 3\n[[group.nic]]\nname = 'lan'\n\
+                    attach = 'switch:lan'\naddress = '192.0.2.1/24'\n";
+const STATION: Mac = Mac([2, 0, 0, 0, 0, 7]);
+const OWN: u32 = u32::from_be_bytes([192, 0, 2, 1]);
+const HOST: u32 = u32::from_be_bytes([192, 0, 2, 7]);
+
+/// A group of three members, whose desks are the test's, and all of which lead to what the test reads.
+struct Bench {
+    core: Arc<Core>,
+    group: Group,
+    members: Members,
+    wire: Box<dyn Source>,
+    _out: Arc<dyn Sink>,
+    /// Keeps the memory of the group.
+    made: Made,
+}
+
+fn bench() -> Bench {
+    let plan = config::parse(FILE, "group.toml").expect("a file");
+    let made = Made::of(&plan.routers);
+    let core = core(&plan.groups[0], &made);
+    let (out, wire) = ingress(256).expect("a queue");
+    let out: Arc<dyn Sink> = out;
+    let member = |number: u16| {
+        let member = Arc::new(Member::new(&format!("core_{number}"), number, vec![Mac::default()]));
+        member.leads_to(0, &out);
+        (number, member)
+    };
+    let members: Members = (0..3).map(member).collect();
+    Bench { core, group: plan.groups[0].clone(), members, wire: Box::new(wire), _out: out, made }
+}
+
+/// A group in a data plane that was handed this memory.
+fn core(group: &Group, made: &Made) -> Arc<Core> {
+    let lan = Arc::new(Switch::new("lan", Config::default()));
+    let mut supplies = HostServices::default();
+    supplies.tables.adopt(made.supplies("core")).expect("mapped");
+    Ensemble::core(group, (&[lan], &mut supplies, None)).expect("a link")
+}
+
+const fn at(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+impl Bench {
+    fn table(&self) -> Arc<NeighbourTable> {
+        self.core.table().expect("there is one")
+    }
+
+    fn ask(&self, member: u16, question: Question) {
+        self.core.tables.desk(&format!("core_{member}")).expect("a desk").ask(0, question);
+    }
+
+    /// Looks once; what comes to the wire of it: targets of ARP requests, and to whom they are sent.
+    fn look(&mut self, now: Duration) -> Vec<(u32, Mac)> {
+        assert_eq!(self.core.attend_neighbours(&self.members, now), Some(now + LOOK));
+        let mut heard = Vec::new();
+        let mut note = |frames: &[port::Frame<'_>]| {
+            for frame in frames {
+                let packet = packet_of(frame).expect("only ARP");
+                assert_eq!((packet.operation, packet.sender_ip), (arp::Operation::Request, OWN));
+                heard.push((packet.target_ip, Mac(frame.octets().read::<6>(0).expect("a frame"))));
+            }
+        };
+        while self.wire.drain(FRAMES, &mut note) > 0 {}
+        heard
+    }
+
+    /// The station answers.
+    fn answer(&self, now: Duration) {
+        let packet = arp::Packet {
+            operation: arp::Operation::Reply,
+            sender_mac: STATION,
+            sender_ip: HOST,
+            target_mac: Mac(self.group.pattern.nics[0].mac.0),
+            target_ip: OWN,
+        };
+        let heard = self.core.links[0].hosts().hear_network(&packet, now);
+        assert!(!heard.goes_on);
+        self.core.note_neighbour(0, &packet, now);
+    }
+
+    fn find(&self) -> Option<Mac> {
+        self.table().find(0, Ip::v4(HOST))
+    }
+}
+
+const WANTED: Question = Question { nic: 0, ip: HOST };
+
+#[test]
+fn what_all_members_ask_for_is_asked_once_and_known_to_all() {
+    let mut bench = bench();
+    (0..3).for_each(|member| bench.ask(member, WANTED));
+    assert_eq!(bench.look(at(10)), [(HOST, Mac::BROADCAST)], "once on the wire");
+    assert_eq!(bench.find(), None);
+    bench.ask(1, WANTED);
+    assert_eq!(bench.look(at(20)), [], "it was asked just now");
+    bench.answer(at(30));
+    assert_eq!(bench.find(), Some(STATION));
+    bench.ask(2, WANTED);
+    assert_eq!(bench.look(at(200)), [], "it is known");
+    assert_eq!(bench.core.counters.questions.get(), 5);
+    assert_eq!(bench.core.links[0].counters.arp_asked.get(), 1);
+}
+
+#[test]
+fn a_station_that_nobody_asked_for_is_learned_only_if_it_speaks_to_the_group() {
+    let bench = bench();
+    let packet = |target_ip| arp::Packet {
+        operation: arp::Operation::Request,
+        sender_mac: STATION,
+        sender_ip: HOST,
+        target_mac: Mac::default(),
+        target_ip,
+    };
+    let hear = |target_ip| {
+        bench.core.links[0].hosts().hear_network(&packet(target_ip), at(1));
+        bench.core.note_neighbour(0, &packet(target_ip), at(1));
+        bench.find()
+    };
+    assert_eq!((hear(HOST + 1), hear(OWN)), (None, Some(STATION)));
+}
+
+#[test]
+fn neighbours_are_kept_fresh_for_all_members_and_forgotten_when_they_do_not_answer() {
+    let mut bench = bench();
+    bench.ask(0, WANTED);
+    assert_eq!(bench.look(at(0)).len(), 1);
+    bench.answer(at(5));
+    assert_eq!(bench.look(at(10)), [], "its time begins");
+    assert_eq!(bench.look(at(REACHABLE + 20)), [(HOST, STATION)], "it is asked by itself");
+    bench.answer(at(REACHABLE + 25));
+    let later = 2 * REACHABLE + 30;
+    let asked: Vec<_> = (0..=u64::from(PROBES)).map(|n| bench.look(at(later + 1000 * n)).len()).collect();
+    assert_eq!((asked.iter().sum::<usize>(), bench.find()), (PROBES as usize, None), "{asked:?}");
+    bench.ask(0, WANTED);
+    assert_eq!(bench.look(at(later + 60_000)), [(HOST, Mac::BROADCAST)], "it is asked for anew");
+}
+
+#[test]
+fn a_member_that_asks_without_end_is_heard_at_its_pace_and_makes_no_other_one_wait() {
+    let mut bench = bench();
+    let flood = |bench: &Bench, number: u32| {
+        let desk = bench.core.tables.desk("core_0").expect("a desk");
+        for vcpu in 0..MAX_VCPUS {
+            (0..200).for_each(|ip| desk.ask(vcpu, Question { nic: 0, ip: HOST + 1 + (ip + number) % 200 }));
+        }
+    };
+    flood(&bench, 0);
+    bench.ask(1, WANTED);
+    let asked = bench.look(at(10));
+    assert!(asked.contains(&(HOST, Mac::BROADCAST)), "the other one is heard in the same round");
+    assert!(asked.len() <= BURST as usize + 1, "{}", asked.len());
+    for round in 1..=100 {
+        flood(&bench, round);
+        bench.look(at(10 + 10 * u64::from(round)));
+    }
+    let heard = bench.core.counters.questions.get();
+    assert!(heard <= u64::from(BURST + RATE) + 1 + 1, "{heard} in a second");
+    assert!(bench.core.counters.questions_lost.get() > 10 * heard, "the rest is counted");
+}
+
+#[test]
+fn nobody_is_asked_for_what_no_station_can_have() {
+    let mut bench = bench();
+    let foreign =
+        [[192, 0, 2, 0], [192, 0, 2, 255], [192, 0, 2, 1], [224, 0, 0, 1], [127, 0, 0, 1], [0; 4], [255; 4]];
+    for ip in foreign {
+        bench.ask(0, Question { nic: 0, ip: u32::from_be_bytes(ip) });
+    }
+    bench.ask(0, Question { nic: 1, ip: HOST });
+    bench.ask(0, Question { nic: 255, ip: HOST });
+    assert_eq!(bench.look(at(10)), []);
+    assert_eq!(bench.core.counters.questions_refused.get(), 9);
+}
+
+#[test]
+fn without_a_way_out_a_question_is_lost_and_counted() {
+    let mut bench = bench();
+    bench
+        .members
+        .values()
+        .for_each(|member| member.leads_to(0, &(Arc::new(port::Null::new()) as Arc<dyn Sink>)));
+    bench.ask(0, WANTED);
+    assert_eq!(bench.look(at(10)), []);
+    assert_eq!(bench.core.links[0].counters.drop_asked.get(), 1);
+}
+
+#[test]
+fn the_next_data_plane_finds_the_neighbours_and_asks_whether_they_are_still_there() {
+    let mut first = bench();
+    first.ask(0, WANTED);
+    first.look(at(0));
+    first.answer(at(5));
+    let mut next = Bench { core: core(&first.group, &first.made), ..bench() };
+    assert_eq!((next.find(), next.table().state(0, Ip::v4(HOST))), (Some(STATION), State::Doubted));
+    let asked = next.look(LATE);
+    assert_eq!(asked, [(HOST, Mac::BROADCAST); 2], "by the question that is still at the desk, and by doubt");
+    next.answer(LATE + at(5));
+    assert_eq!(next.table().state(0, Ip::v4(HOST)), State::Reachable);
+}
+
+#[test]
+fn static_neighbours_are_there_for_all_those_of_probes_among_them() {
+    let bench = bench();
+    let probe = Ip::v4(group::probe::destination(0));
+    assert_eq!(bench.table().find(0, probe), Some(group::probe::BACK));
+    let mut group = bench.group.clone();
+    let address = std::net::Ipv4Addr::new(192, 0, 2, 9);
+    group.pattern.neighbours.push(config::Neighbour { address, mac: config::Mac(STATION.0), nic: 0 });
+    bench.core.follow(&group);
+    assert_eq!(bench.table().state(0, Ip::v4(address.to_bits())), State::Static);
+    bench.core.follow(&bench.group);
+    assert_eq!(bench.table().find(0, Ip::v4(address.to_bits())), None);
+}
+
+#[test]
+fn a_cable_that_is_plugged_in_again_leads_to_doubt_at_its_nic() {
+    let mut bench = bench();
+    bench.ask(0, WANTED);
+    bench.look(at(0));
+    bench.answer(at(5));
+    bench.core.doubt_neighbours(|nic| nic == 1);
+    assert_eq!(bench.table().state(0, Ip::v4(HOST)), State::Reachable, "that is another one");
+    bench.core.doubt_neighbours(|nic| nic == 0);
+    assert_eq!((bench.find(), bench.look(LATE)), (Some(STATION), vec![(HOST, Mac::BROADCAST)]));
+}
+
+/// After everything that happens in a test, whose own clock is that of its group.
+const LATE: Duration = Duration::from_secs(3600);

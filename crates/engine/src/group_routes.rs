@@ -1,0 +1,196 @@
+//! The route table that all firmware members of a group read, in memory that one process writes.
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use anyhow::{Context, Result, bail};
+use config::Router;
+use fib::{NextHop, Rib};
+use vmm::{RouteTable, SharedMemory};
+
+use crate::routes::{Hops, entries};
+
+/// Room for networks with prefixes longer than /24 beyond those that the file has, as the table cannot move while members read
+/// it: unused room costs nothing.
+const SPARE_GROUPS: usize = 32_768;
+
+/// Network and length of a prefix.
+type Prefix = (u32, u8);
+/// What routes are to become: their next hops, or nothing.
+type Delta = BTreeMap<Prefix, Option<NextHop>>;
+
+/// The routes of a group, and their writer.
+pub struct GroupRoutes {
+    table: RouteTable,
+    /// The table as its readers see it.
+    view: RouteTable,
+    /// What is in the table.
+    known: Mutex<BTreeMap<Prefix, NextHop>>,
+    count: AtomicUsize,
+}
+
+impl GroupRoutes {
+    /// Creates a table with the routes of a member, which are those of all.
+    ///
+    /// # Errors
+    /// One line: a route has several next hops, there is no room, or no memory.
+    pub fn new(member: &Router) -> Result<Self> {
+        let wanted = wanted(member)?;
+        let long = wanted.keys().filter(|(_, len)| *len > 24).count();
+        let table = RouteTable::new(2 * long + SPARE_GROUPS)?;
+        let view = RouteTable::view(table.memory().clone())?;
+        let group = Self { table, view, known: Mutex::default(), count: AtomicUsize::new(0) };
+        let all = wanted.into_iter().map(|(prefix, hop)| (prefix, Some(hop))).collect();
+        group.change(&all)?;
+        Ok(group)
+    }
+
+    fn known(&self) -> MutexGuard<'_, BTreeMap<Prefix, NextHop>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the memory that members map; nobody else can map it to write.
+    pub fn memory(&self) -> &Arc<SharedMemory> {
+        self.table.memory()
+    }
+
+    /// Returns the epoch of the table, without waiting for a change.
+    pub fn epoch(&self) -> u32 {
+        self.view.epoch()
+    }
+
+    /// Returns the number of routes, without waiting for a change.
+    pub fn count(&self) -> usize {
+        self.count.load(Relaxed)
+    }
+
+    /// Changes the routes to those of a member in another plan, in one epoch; readers see the old or the new next hop of each
+    /// destination. `None`: nothing differs.
+    ///
+    /// # Errors
+    /// One line: the table has no room for a route; then all are as they were.
+    pub fn change_to(self: &Arc<Self>, member: &Router) -> Result<Option<RouteEdit>> {
+        let delta = self.delta_to(&wanted(member)?);
+        if delta.is_empty() {
+            return Ok(None);
+        }
+        let back = self.change(&delta)?;
+        Ok(Some(RouteEdit { group: self.clone(), back: Some(back), counts: counts(&delta) }))
+    }
+
+    /// Returns what has to change so that these are the routes.
+    fn delta_to(&self, wanted: &BTreeMap<Prefix, NextHop>) -> Delta {
+        let known = self.known();
+        let gone = known.keys().filter(|prefix| !wanted.contains_key(*prefix)).map(|prefix| (*prefix, None));
+        let changed = wanted.iter().filter(|(prefix, hop)| known.get(*prefix) != Some(*hop));
+        gone.chain(changed.map(|(prefix, hop)| (*prefix, Some(*hop)))).collect()
+    }
+
+    /// Makes changes; returns what takes them back.
+    fn change(&self, delta: &Delta) -> Result<Delta> {
+        let mut known = self.known();
+        let made = self.table.change(0, |rib| change_all(rib, &known, delta));
+        made.context("a group without a route table")??;
+        let mut back = Delta::new();
+        for (prefix, hop) in delta {
+            let before = match hop {
+                Some(hop) => known.insert(*prefix, *hop),
+                None => known.remove(prefix),
+            };
+            back.insert(*prefix, before);
+        }
+        self.count.store(known.len(), Relaxed);
+        Ok(back)
+    }
+
+    /// Returns how many numbers and entries are out of use but may still be read.
+    pub fn retired(&self) -> usize {
+        self.table.routes().retired()
+    }
+
+    /// Reclaims what was removed and none of these readers can have any more, unless the table is being changed: this never
+    /// waits.
+    pub fn reclaim(&self, readers: impl IntoIterator<Item = u32> + Clone) {
+        self.table.try_reclaim_for(readers);
+    }
+}
+
+/// A change of a group's routes, which is taken back when this is dropped, unless it is kept.
+pub struct RouteEdit {
+    group: Arc<GroupRoutes>,
+    back: Option<Delta>,
+    counts: (usize, usize),
+}
+
+impl RouteEdit {
+    /// Keeps the change.
+    pub fn keep(mut self) {
+        self.back = None;
+    }
+
+    /// Returns how many routes were added or given another next hop, and how many removed.
+    pub const fn counts(&self) -> (usize, usize) {
+        self.counts
+    }
+}
+
+impl Drop for RouteEdit {
+    fn drop(&mut self) {
+        if let Some(back) = self.back.take() {
+            // This cannot fail: the routes were there a moment ago, so there is room.
+            let _ = self.group.change(&back);
+        }
+    }
+}
+
+impl std::fmt::Debug for RouteEdit {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "a change of {:?} routes", self.counts)
+    }
+}
+
+fn counts(delta: &Delta) -> (usize, usize) {
+    let changed = delta.values().flatten().count();
+    (changed, delta.len() - changed)
+}
+
+/// Returns the routes of a member, each with its only next hop.
+fn wanted(member: &Router) -> Result<BTreeMap<Prefix, NextHop>> {
+    let mut wanted = BTreeMap::new();
+    for (network, len, hops) in entries(member, 0) {
+        let Hops::One(hop) = hops else {
+            bail!("a group has no common table with routes by several gateways")
+        };
+        wanted.insert((network, len), hop);
+    }
+    Ok(wanted)
+}
+
+/// Makes all changes, or none: new routes become visible before old ones are removed.
+fn change_all(rib: &mut Rib<'_>, known: &BTreeMap<Prefix, NextHop>, delta: &Delta) -> Result<()> {
+    let (added, removed): (Vec<_>, Vec<_>) = delta.iter().partition(|(_, hop)| hop.is_some());
+    let order: Vec<(&Prefix, &Option<NextHop>)> = added.into_iter().chain(removed).collect();
+    for (done, (prefix, hop)) in order.iter().enumerate() {
+        if let Err(error) = put(rib, **prefix, **hop) {
+            for (prefix, _) in order[..done].iter().rev() {
+                // This cannot fail, as above.
+                let _ = put(rib, **prefix, known.get(*prefix).copied());
+            }
+            return Err(error);
+        }
+    }
+    Ok(())
+}
+
+fn put(rib: &mut Rib<'_>, (network, len): Prefix, hop: Option<NextHop>) -> Result<()> {
+    let done = match hop {
+        Some(hop) => rib.add(network, len, hop),
+        None => rib.remove(network, len),
+    };
+    done.with_context(|| format!("route {}/{len}", Ipv4Addr::from_bits(network)))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,136 @@
+use proptest::prelude::*;
+
+use super::*;
+
+const FILE: &str = "[switch.west]\n[switch.east]\n[[group]]\nname = 'core'\nkind = 'parallel'\nmembers = 2\n\
+                    [[group.nic]]\nname = 'w'\nattach = 'switch:west'\naddress = '192.0.2.1/24'\n\
+                    [[group.nic]]\nname = 'e'\nattach = 'switch:east'\naddress = '198.51.100.1/24'\n";
+
+/// A member of a group with these routes by the NIC `w`: networks in 10.0.0.0/8, and last octets of gateways.
+fn member(routes: &[(u32, u8, u8)]) -> Router {
+    let route = |(network, len, gateway): &(u32, u8, u8)| {
+        let mask = u32::MAX.checked_shl(32 - u32::from(*len)).unwrap_or(0);
+        let network = Ipv4Addr::from_bits((0x0a00_0000 | network >> 8) & mask);
+        format!("[[group.route]]\nto = '{network}/{len}'\nvia = '192.0.2.{gateway}'\n")
+    };
+    let mut unique: Vec<(u32, u8, u8)> = Vec::new();
+    for (network, len, gateway) in routes {
+        let place = |(network, len): (u32, u8)| ((0x0a00_0000 | network >> 8) >> (32 - len), len);
+        if unique.iter().all(|other| place((other.0, other.1)) != place((*network, *len))) {
+            unique.push((*network, *len, *gateway));
+        }
+    }
+    let text = FILE.to_owned() + &unique.iter().map(route).collect::<String>();
+    let plan = config::parse(&text, "group.toml").expect("a file");
+    plan.routers.into_iter().next().expect("a member")
+}
+
+fn reader(group: &GroupRoutes) -> RouteTable {
+    let file = group.memory().file().expect("a file").try_clone().expect("a descriptor");
+    let memory = SharedMemory::adopt(file.into(), false).expect("mapped");
+    RouteTable::view(Arc::new(memory)).expect("a table")
+}
+
+fn hop(table: &RouteTable, destination: [u8; 4]) -> Vec<NextHop> {
+    table.choices(0, Ipv4Addr::from(destination).into(), 0)
+}
+
+#[test]
+fn members_read_the_one_table_and_can_only_read_it() {
+    let group = Arc::new(GroupRoutes::new(&member(&[(0x0001_0000, 24, 7)])).expect("a table"));
+    let (one, other) = (reader(&group), reader(&group));
+    let by =
+        |gateway: u8| vec![NextHop::Gateway { nic: 0, gateway: u32::from_be_bytes([192, 0, 2, gateway]) }];
+    for table in [&one, &other] {
+        assert_eq!(hop(table, [10, 0, 1, 1]), by(7));
+        assert_eq!(hop(table, [198, 51, 100, 9]), vec![NextHop::Connected { nic: 1 }]);
+        assert_eq!(table.change(0, |_| ()), None, "it is not theirs");
+    }
+    let epoch = one.epoch();
+    let edit = group.change_to(&member(&[(0x0001_0000, 24, 8)])).expect("room").expect("a change");
+    assert_eq!((edit.counts(), one.epoch()), ((1, 0), epoch + 1));
+    edit.keep();
+    assert_eq!((hop(&one, [10, 0, 1, 1]), hop(&other, [10, 0, 1, 1])), (by(8), by(8)));
+    let file = group.memory().file().expect("a file").try_clone().expect("a descriptor");
+    assert!(SharedMemory::adopt(file.into(), true).is_err(), "it is sealed");
+}
+
+#[test]
+fn a_change_that_is_not_kept_is_taken_back() {
+    let before = member(&[(0x0001_0000, 24, 7), (0x0002_0000, 24, 7)]);
+    let group = Arc::new(GroupRoutes::new(&before).expect("a table"));
+    let (table, count) = (reader(&group), group.count());
+    let after = member(&[(0x0001_0000, 24, 8), (0x0003_0000, 25, 9)]);
+    let edit = group.change_to(&after).expect("room").expect("a change");
+    assert_eq!((edit.counts(), hop(&table, [10, 0, 2, 1])), ((2, 1), vec![]));
+    drop(edit);
+    assert!(group.change_to(&before).expect("room").is_none(), "nothing differs");
+    assert_eq!((group.count(), hop(&table, [10, 0, 2, 1]).len()), (count, 1));
+}
+
+#[test]
+fn a_table_grows_within_its_room_and_refuses_what_is_beyond_it_as_a_whole() {
+    let group = Arc::new(GroupRoutes::new(&member(&[])).expect("a table"));
+    let (before, table) = (group.count(), reader(&group));
+    let fresh = group.memory().resident();
+    let mut large = member(&[]);
+    let route = |number: u32| config::Route {
+        to: config::Prefix::containing(Ipv4Addr::from_bits(0x0b00_0000 | number << 8), 24),
+        via: None,
+        nic: 0,
+    };
+    large.routes.extend((0..50_000).map(route));
+    group.change_to(&large).expect("room").expect("a change").keep();
+    assert_eq!((group.count(), hop(&table, [11, 0, 9, 1]).len()), (before + 50_000, 1));
+    assert!(group.memory().resident() > fresh, "pages come with routes");
+    let long = |number: u32| config::Route {
+        to: config::Prefix::containing(Ipv4Addr::from_bits(number << 8), 25),
+        ..route(0)
+    };
+    let mut excessive = large.clone();
+    excessive.routes.extend((0x0030_0000..0x0030_0000 + 2 * SPARE_GROUPS as u32).map(long));
+    let error = group.change_to(&excessive).expect_err("no room");
+    assert!(format!("{error:#}").starts_with("route 48."), "{error:#}");
+    assert_eq!(group.count(), before + 50_000);
+    assert!(group.change_to(&large).expect("room").is_none(), "all is as it was");
+    assert_eq!(hop(&table, [48, 0, 0, 1]), vec![]);
+}
+
+#[test]
+fn what_was_removed_is_used_again_when_the_last_member_has_gone_on() {
+    let group = Arc::new(GroupRoutes::new(&member(&[(0x0001_0000, 25, 7)])).expect("a table"));
+    let retired = || group.retired();
+    let old = group.table.epoch();
+    group.change_to(&member(&[])).expect("room").expect("a change").keep();
+    assert!(retired() > 0);
+    group.reclaim([old, old + 1, fib::OFFLINE]);
+    assert!(retired() > 0, "one still reads the old epoch");
+    group.reclaim([old + 1, fib::OFFLINE]);
+    assert_eq!(retired(), 0);
+}
+
+proptest! {
+    #[test]
+    fn whatever_follows_what_the_table_is_that_of_the_last_plan(
+        plans in proptest::collection::vec(proptest::collection::vec((any::<u32>(), 8..=32_u8, 2..=9_u8), 0..12), 1..6),
+        kept: [bool; 6],
+    ) {
+        let mut current = member(&[]);
+        let group = Arc::new(GroupRoutes::new(&current).expect("a table"));
+        for (routes, keep) in plans.iter().zip(kept) {
+            let next = member(routes);
+            let edit = group.change_to(&next).expect("room");
+            if keep {
+                edit.into_iter().for_each(RouteEdit::keep);
+                current = next;
+            }
+        }
+        prop_assert!(group.change_to(&current).expect("room").is_none());
+        let fresh = GroupRoutes::new(&current).expect("a table");
+        let (one, other) = (reader(&group), reader(&fresh));
+        for (network, ..) in plans.iter().flatten() {
+            let destination = (0x0a00_0000 | network >> 8).to_be_bytes();
+            prop_assert_eq!(hop(&one, destination), hop(&other, destination));
+        }
+    }
+}

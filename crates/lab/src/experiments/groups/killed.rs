@@ -1,0 +1,93 @@
+//! `group-killed`: time from SIGKILL of a member of a group of two to the moment when all flows pass again. Probes of all flows are sent
+//! all the time; those of the killed member are lost until another one has what it had. The killed member is then started anew, and the next
+//! trial kills the other one.
+//!
+//! A sample is the 99th percentile of 100 trials. Trials in which the hypervisor stole CPU time are dropped and counted.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use api::{Client, Request, RouterStatus};
+use host::cores;
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::experiment::{Experiment, Options};
+use crate::experiments::Case;
+use crate::experiments::containers::boot::Trials;
+use crate::rig::router_run::{File, FlowProbe, GroupShape, Link, RouterRun, Stages};
+
+/// Number of trials that count.
+const TRIALS: usize = 100;
+/// Members of the group.
+const MEMBERS: u32 = 2;
+/// Flows, so many that neither member is without any, and the interval of their probes, which is also the error of a trial.
+const FLOWS: u16 = 32;
+const EVERY: Duration = Duration::from_millis(1);
+/// Timeout for all flows to pass.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Returns a case for each kind of group.
+///
+/// # Errors
+/// There are not two CPUs.
+pub(in crate::experiments) fn cases(options: &Options) -> Result<Vec<Case>> {
+    let cpus = (options.cpu(0)?, options.cpu(1)?);
+    let kinds = [
+        ("parallel", GroupShape::Parallel(MEMBERS)),
+        ("multistage", GroupShape::Multistage(Stages::of_switches(1, MEMBERS))),
+    ];
+    let one = |(name, group): (&str, GroupShape)| {
+        let options = options.clone();
+        let name = format!("{}/tap/{name}", options.device());
+        let slice = move |_: Duration| {
+            cores::pin(cpus.0)?;
+            let lines = [String::new()];
+            let file = File { group: Some(group), ..File::new(&options, Link::Tap, &lines) };
+            RouterRun::with_routers(&file, |room| Ok(trials(room)?.sample()))
+        };
+        Case::from(Experiment::unbuilt(("group-killed", "ms"), name, slice).whole().between(cpus))
+    };
+    Ok(kinds.map(one).into())
+}
+
+fn trials(room: &RouterRun) -> Result<Trials> {
+    let mut client = room.client()?;
+    let (mut probe, mut number) = (FlowProbe::new(room, FLOWS, EVERY)?, 0);
+    Trials::by(TRIALS, || {
+        let members = room.wait_for_members(&mut client, MEMBERS)?;
+        probe.begin();
+        all_pass(&mut probe)?;
+        let victim = members.get(number % members.len()).context("a member")?;
+        number += 1;
+        let took = trial(&mut probe, victim)?;
+        revive(&mut client, victim);
+        Ok(took)
+    })
+}
+
+/// Kills a member; returns the time until all flows pass.
+fn trial(probe: &mut FlowProbe<'_>, victim: &RouterStatus) -> Result<Duration> {
+    let pid = victim.pid.and_then(|pid| Pid::from_raw(pid.cast_signed()));
+    let pid = pid.with_context(|| format!("member {} has no process of its own", victim.name))?;
+    probe.begin();
+    kill_process(pid, Signal::KILL).with_context(|| format!("cannot kill member {}", victim.name))?;
+    all_pass(probe)
+}
+
+/// Sends probes until all flows pass; returns the time since [`FlowProbe::begin`].
+pub(super) fn all_pass(probe: &mut FlowProbe<'_>) -> Result<Duration> {
+    let start = Instant::now();
+    loop {
+        probe.turn();
+        if let Some(took) = probe.all_passed_after() {
+            return Ok(took);
+        }
+        ensure!(start.elapsed() < PATIENCE, "flows do not pass within {PATIENCE:?}");
+    }
+}
+
+/// Starts a killed member at once: by itself it waits the longer the more often it has failed.
+fn revive(client: &mut Client, victim: &RouterStatus) {
+    // It may be on its way by itself; whether it comes is waited for before the next trial.
+    let _ = client.ask(&Request::Start { router: victim.name.clone() });
+}

@@ -1,0 +1,126 @@
+//! Probes of many flows: frames in turn of each flow, which carry the time at which they were sent and the number of their flow. A UDP socket
+//! behind the router receives them, so it is known since when each flow passes.
+
+use std::net::UdpSocket;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use frame::{ethernet, ipv4, udp};
+
+use super::probe::{PORT, SOURCE, listen};
+use super::text::{ENDS, LISTENER, mac};
+use super::{RouterRun, links};
+use crate::tag;
+
+/// First source port; flows count up from here.
+const FIRST_PORT: u16 = 3000;
+/// Octets of the time in a probe, in nanoseconds since the prober was made, and of the flow's number behind it.
+const TIME: usize = 8;
+const FLOW: usize = 2;
+/// Size of the receive buffer in octets.
+const MOST: usize = 64;
+
+/// Sender and receiver of probes through the first router of a room.
+pub(crate) struct FlowProbe<'r> {
+    room: &'r RouterRun,
+    socket: UdpSocket,
+    /// Probe of each flow.
+    octets: Vec<Vec<u8>>,
+    began: Instant,
+    every: Duration,
+    next: Duration,
+    /// Probes that were sent earlier do not count.
+    since: Duration,
+    /// When the first probe of each flow arrived that counts.
+    arrived: Vec<Option<Duration>>,
+}
+
+impl<'r> FlowProbe<'r> {
+    /// Creates a sender and receiver that sends a probe of each of so many flows in each interval.
+    ///
+    /// # Errors
+    /// The station's addresses cannot be set on the interface behind the router, or its port is in use.
+    pub(crate) fn new(room: &'r RouterRun, flows: u16, every: Duration) -> Result<Self> {
+        let [_, far] = links::sides(0).map(|side| room.link.outer(&side));
+        listen(room, &far)?;
+        let socket =
+            room.netns.run(|| UdpSocket::bind((LISTENER, PORT)))?.context("cannot bind a UDP socket")?;
+        socket.set_nonblocking(true).context("cannot set a socket")?;
+        let octets = (0..flows).map(|flow| written(mac(ENDS[0].1, 0), flow)).collect::<Result<_>>()?;
+        let arrived = vec![None; usize::from(flows)];
+        let (began, next, since) = (Instant::now(), Duration::ZERO, Duration::ZERO);
+        Ok(Self { room, socket, octets, began, every, next, since, arrived })
+    }
+
+    /// Counts only probes that are sent from now on.
+    pub(crate) fn begin(&mut self) {
+        self.since = self.began.elapsed();
+        self.arrived.fill(None);
+    }
+
+    /// Sends a probe of each flow if they are due, and receives those that have arrived.
+    pub(crate) fn turn(&mut self) {
+        let now = self.began.elapsed();
+        if now >= self.next {
+            self.next = now + self.every;
+            self.send();
+        }
+        self.receive();
+    }
+
+    fn send(&mut self) {
+        let Some(lane) = self.room.lanes.first() else { return };
+        for octets in &mut self.octets {
+            let nanoseconds = u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX);
+            if let Some(place) = octets.get_mut(tag::FLOW..tag::FLOW + TIME) {
+                place.copy_from_slice(&nanoseconds.to_be_bytes());
+            }
+            lane.wire.repeat(octets, 1);
+        }
+    }
+
+    fn receive(&mut self) {
+        let mut datagram = [0; MOST];
+        while let Ok(len) = self.socket.recv(&mut datagram) {
+            let now = self.began.elapsed();
+            let Some((sent, flow)) = taken(datagram.get(..len).unwrap_or_default()) else { continue };
+            if let Some(arrived) = self.arrived.get_mut(usize::from(flow)).filter(|_| sent >= self.since) {
+                arrived.get_or_insert(now);
+            }
+        }
+    }
+
+    /// Returns how long after [`FlowProbe::begin`] the last flow passed; `None`: one does not yet.
+    pub(crate) fn all_passed_after(&self) -> Option<Duration> {
+        last(&self.arrived).map(|last| last.saturating_sub(self.since))
+    }
+}
+
+/// Returns the last of these arrivals; `None` if one is missing.
+fn last(arrived: &[Option<Duration>]) -> Option<Duration> {
+    arrived.iter().try_fold(Duration::ZERO, |last, arrived| Some(last.max((*arrived)?)))
+}
+
+/// Builds a probe of a flow to the station behind a router whose first NIC has this Ethernet address.
+fn written(near: [u8; 6], flow: u16) -> Result<Vec<u8>> {
+    let mut octets = vec![0; tag::SHORTEST];
+    let payload = (tag::SHORTEST - tag::UDP) as u16;
+    let (destination, source) = (frame::Mac(near), frame::Mac([2, 0, 0, 0, 0, 0xaa]));
+    ethernet::Header { destination, source, ethertype: ethernet::IPV4 }.write(&mut octets)?;
+    ipv4::Header::new(ipv4::UDP, SOURCE, LISTENER.to_bits(), payload).write(&mut octets[tag::IP..])?;
+    // UDP checksum 0 (none), because the time changes with each probe.
+    let port = FIRST_PORT.wrapping_add(flow);
+    udp::Header { source: port, destination: PORT, len: payload, checksum: 0 }
+        .write(&mut octets[tag::UDP..])?;
+    octets[tag::FLOW + TIME..tag::FLOW + TIME + FLOW].copy_from_slice(&flow.to_be_bytes());
+    Ok(octets)
+}
+
+/// Returns when a probe was sent, and the number of its flow.
+fn taken(datagram: &[u8]) -> Option<(Duration, u16)> {
+    let sent = Duration::from_nanos(u64::from_be_bytes(*datagram.first_chunk::<TIME>()?));
+    Some((sent, u16::from_be_bytes(*datagram.get(TIME..)?.first_chunk::<FLOW>()?)))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,78 @@
+//! Members of the group of a room: how each is, and requests about them.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use api::{Answer, Client, Request, RouterStatus, State};
+
+use super::RouterRun;
+
+/// Timeout for members to serve: a killed one that has failed several times waits seconds for its restart.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Pause between two questions.
+const LOOK: Duration = Duration::from_millis(2);
+
+impl RouterRun {
+    /// Returns the status of each member of the group, by number.
+    ///
+    /// # Errors
+    /// The command does not answer.
+    pub(crate) fn members(&self, client: &mut Client) -> Result<Vec<RouterStatus>> {
+        let group = self.router(0);
+        match client.ask(&Request::Ps {})? {
+            Answer::Ps(status) => Ok(of_group(status.routers, &group)),
+            other => bail!("a question about routers was answered by {other:?}"),
+        }
+    }
+
+    /// Waits until the group has exactly this many members and all of them serve; returns their status.
+    ///
+    /// # Errors
+    /// They do not.
+    pub(crate) fn wait_for_members(&self, client: &mut Client, wanted: u32) -> Result<Vec<RouterStatus>> {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let members = self.members(client)?;
+            if members.len() == wanted as usize && members.iter().all(serves) {
+                return Ok(members);
+            }
+            if Instant::now() >= end {
+                bail!("{wanted} members do not serve: {members:?}");
+            }
+            thread::sleep(LOOK);
+        }
+    }
+}
+
+/// Sends a request that changes something.
+///
+/// # Errors
+/// The command refuses it.
+pub(crate) fn change(client: &mut Client, request: &Request) -> Result<()> {
+    match client.ask(request).with_context(|| format!("{request:?}"))? {
+        Answer::Done { .. } => Ok(()),
+        other => bail!("{request:?} was answered by {other:?}"),
+    }
+}
+
+/// Returns the members of a group among routers: `core_0`, `core_1`, but not its balancers.
+fn of_group(routers: Vec<RouterStatus>, group: &str) -> Vec<RouterStatus> {
+    let number = |router: &RouterStatus| {
+        let number = router.name.strip_prefix(group)?.strip_prefix('_')?;
+        number.parse::<u32>().ok()
+    };
+    let mut members: Vec<(u32, RouterStatus)> =
+        routers.into_iter().filter_map(|router| Some((number(&router)?, router))).collect();
+    members.sort_by_key(|(number, _)| *number);
+    members.into_iter().map(|(_, router)| router).collect()
+}
+
+/// Returns true if a member forwards its part. One that is plugged into a bridge has none to tell of.
+fn serves(member: &RouterStatus) -> bool {
+    let is_served = |told: &str| told.starts_with("serving");
+    member.state == State::Running && member.member.as_deref().is_none_or(is_served)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,225 @@
+//! A control plane's side of a machine that forwards: the router's settings come into a namespace that forwards nothing, and what is
+//! found there goes to the data plane, which writes it into the router's table.
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, TcpListener};
+use std::os::fd::BorrowedFd;
+
+use anyhow::{Context, Result};
+use config::Router;
+use config::learned::Lesson;
+use fpm::{Turn, Zebra};
+use netlink::{Mirror, Route};
+use telemetry::Kind;
+use uplink::Tap;
+
+use super::bell::Ringer;
+use super::bfd::{Bfd, News};
+use super::counts::Counts;
+use super::daemons::Daemons;
+use super::namespace::ControlNamespace;
+use super::routes::Routes;
+use super::settle::settle;
+use super::thread::Report;
+
+/// Pauses between attempts to bring settings into force, in milliseconds: the first, and the longest.
+const PAUSE: [u64; 2] = [1_000, 30_000];
+/// Milliseconds between two dumps of the kernel's routes.
+const DUMPS: u64 = 500;
+
+/// See the module.
+pub(super) struct DataPath {
+    namespace: ControlNamespace,
+    shadows: BTreeMap<String, Tap>,
+    /// Settings that are in force in the namespace.
+    settled: Option<Router>,
+    settling: Option<Settling>,
+    pub(super) routes: Routes,
+    zebra: Option<Zebra>,
+    /// True if zebra has more to say.
+    is_busy: bool,
+    bfd: Bfd,
+    /// No dump before, in milliseconds.
+    next_dump: u64,
+}
+
+/// Attempt to bring settings into force.
+struct Settling {
+    at: u64,
+    pause: u64,
+}
+
+/// What is beside it in its control plane.
+#[derive(Clone, Copy)]
+pub(super) struct Site<'s> {
+    pub(super) router: &'s Router,
+    pub(super) mirror: &'s Mirror,
+    pub(super) daemons: &'s Daemons,
+    pub(super) reports: &'s Ringer<Report>,
+}
+
+impl Site<'_> {
+    fn tell(&self, kind: Kind, line: String) {
+        self.reports.send(Report::Event(kind, line));
+    }
+}
+
+impl DataPath {
+    pub(super) fn new(router: &Router, mirror: &Mirror, namespace: ControlNamespace, counts: Counts) -> Self {
+        let bfd = Bfd::new(router.name.clone(), namespace.namespace().clone(), counts.bfd.clone());
+        Self {
+            namespace,
+            shadows: BTreeMap::new(),
+            settled: None,
+            settling: None,
+            routes: Routes::new(router, mirror, counts),
+            zebra: None,
+            is_busy: false,
+            bfd,
+            next_dump: 0,
+        }
+    }
+
+    /// Follows settings, with handles for the shadows.
+    pub(super) fn follow(
+        &mut self,
+        before: &Router,
+        site: Site<'_>,
+        (shadows, now): (BTreeMap<String, Tap>, u64),
+    ) {
+        let links = |router: &Router| -> Vec<String> {
+            (0..).map_while(|number| router.link_name(number).map(str::to_owned)).collect()
+        };
+        if links(before) != links(site.router) {
+            self.routes.follow(site.router, site.mirror);
+        }
+        self.shadows = shadows;
+        self.set_carriers(site);
+        self.settling = Some(Settling { at: now, pause: PAUSE[0] });
+        self.settle(site, now);
+    }
+
+    /// Shows the daemons which cables are pulled.
+    fn set_carriers(&self, site: Site<'_>) {
+        for nic in &site.router.nics {
+            let Some(shadow) = self.shadows.get(&nic.name) else { continue };
+            let is_there = !nic.is_pulled() && !site.router.is_stopped();
+            if let Err(error) = shadow.set_carrier(is_there) {
+                let what = format!("NIC {}: its daemons do not see its cable: {error}", nic.name);
+                site.tell(Kind::Notice, what);
+            }
+        }
+    }
+
+    /// Brings settings into force, if that is due.
+    pub(super) fn settle(&mut self, site: Site<'_>, now: u64) {
+        let Some(Settling { pause, .. }) = self.settling.take_if(|settling| settling.at <= now) else {
+            return;
+        };
+        match self.try_settle(site) {
+            Ok(()) => self.settled = Some(site.router.clone()),
+            Err(error) => {
+                // Told once; later attempts are silent.
+                if pause == PAUSE[0] {
+                    let what = "its namespace is not as the file says";
+                    site.tell(Kind::Notice, format!("{what}: {error:#}; it is tried again"));
+                }
+                self.settling = Some(Settling { at: now + pause, pause: (pause * 2).min(PAUSE[1]) });
+            }
+        }
+    }
+
+    fn try_settle(&mut self, site: Site<'_>) -> Result<()> {
+        settle(&self.namespace, self.settled.as_ref(), site.router)?;
+        let has_frr = site.router.control.as_ref().is_some_and(|control| control.frr.is_some());
+        if has_frr && self.zebra.is_none() {
+            let place = (Ipv4Addr::LOCALHOST, fpm::PORT);
+            let listener = self.namespace.namespace().within(|| TcpListener::bind(place))?;
+            let zebra = listener.and_then(Zebra::new);
+            self.zebra = Some(zebra.with_context(|| format!("taking zebra's routes at port {}", fpm::PORT))?);
+        }
+        Ok(())
+    }
+
+    /// Takes what zebra says.
+    pub(super) fn hear_zebra(&mut self, now: u64) {
+        let Some(zebra) = &mut self.zebra else { return };
+        let before = self.routes.session.counters().frames.get();
+        let turn = zebra.turn(&mut self.routes.session);
+        self.is_busy = matches!(turn, Ok(Turn::More));
+        if self.routes.session.counters().frames.get() != before {
+            self.routes.has_changed();
+        }
+        if turn.is_err() {
+            self.zebra = None;
+            self.routes.session.closed();
+            self.settling = Some(Settling { at: now + PAUSE[0], pause: PAUSE[0] });
+        }
+    }
+
+    /// What the daemons have not sent again by now will not come any more.
+    pub(super) fn daemons_are_settled(&mut self) {
+        self.routes.session.kernel_changed();
+        self.bfd.settle();
+    }
+
+    /// Follows bfdd, and takes the verdicts of its sessions.
+    pub(super) fn attend_bfd(&mut self, site: Site<'_>, now: u64) {
+        if !site.daemons.has_bfd() {
+            if self.bfd.end() {
+                self.routes.forget_verdicts();
+            }
+            return;
+        }
+        if let Err(error) = self.bfd.follow(site.daemons.running(), now) {
+            site.tell(Kind::Notice, format!("BFD does not run: {error:#}; it is tried again"));
+        }
+        for news in self.bfd.news() {
+            match news {
+                News::Verdict { index, remote, is_alive } => {
+                    self.routes.judge((index, remote), is_alive, site.mirror);
+                }
+                News::Notice(line) => site.tell(Kind::Notice, line),
+                News::Closed => {}
+            }
+        }
+    }
+
+    /// Ends a turn: what has changed is to be told.
+    pub(super) fn finish(&mut self, mirror: &Mirror, now: u64) {
+        self.dump(mirror, now);
+        self.routes.flush();
+        self.routes.count();
+    }
+
+    /// The next thing to tell the data plane.
+    pub(super) fn lesson(&mut self) -> Option<Lesson> {
+        self.routes.lesson()
+    }
+
+    /// Looks which of zebra's former routes the kernel still has, when zebra has nothing more to say.
+    fn dump(&mut self, mirror: &Mirror, now: u64) {
+        if self.is_busy || now < self.next_dump || !self.routes.session.wants_dump() {
+            return;
+        }
+        let rib = self.routes.session.rib_mut();
+        let whole = mirror.kernel().each::<Route>(&mut |route| rib.seen_in_kernel(&route));
+        self.routes.session.dumped(whole.unwrap_or(false));
+        self.routes.has_changed();
+        self.next_dump = now + DUMPS;
+    }
+
+    /// When there is something to do, in milliseconds.
+    pub(super) fn due(&self, daemons: &Daemons, now: u64) -> Option<u64> {
+        let busy = self.is_busy.then_some(now);
+        let dump = self.routes.session.wants_dump().then_some(self.next_dump);
+        let settling = self.settling.as_ref().map(|settling| settling.at);
+        let bfd = self.bfd.due(daemons.running());
+        [busy, dump, settling, bfd].into_iter().flatten().min()
+    }
+
+    /// Descriptors to wait for.
+    pub(super) fn watched(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.zebra.iter().flat_map(Zebra::descriptors).chain(self.bfd.watched())
+    }
+}

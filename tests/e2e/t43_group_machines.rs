@@ -1,0 +1,432 @@
+//! Objective: a multistage group whose balancers are virtual machines (`balancer = "vm"`) is one router to the hosts around it, with one
+//! address and one answer to ARP: by our switch, a bridge and Open vSwitch as the interconnection. Balancers are cut, killed and come
+//! again, paths behind them are cut, back ends come and go, and the data plane is killed: flows go on.
+
+use std::net::Ipv4Addr;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use config::Mac;
+use support::{Counters, Flow, Namespace, Running, Signal, Stage, ping, run, transfer};
+
+const RINGROAD: &str = env!("CARGO_BIN_EXE_ringroad");
+/// Nothing takes so long, even where the host is busy.
+const PATIENCE: Duration = Duration::from_secs(60);
+const EAST: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 2);
+const PORT: u16 = 7143;
+const FLOWS: u16 = 24;
+/// Datagrams a second of each.
+const RATE: u32 = 100;
+const BRIDGE: &str = "t43v-br";
+
+fn file(engine: &str, more: &str) -> String {
+    format!(
+        "[[group]]\nname = 'duo'\nkind = 'multistage'\nbalancer = 'vm'\nbalancers = 2\nbackends = 3\nengine = '{engine}'\n\
+         {more}\n\
+         [[group.nic]]\nname = 'west'\nattach = 'tap:t43v-west'\naddress = '192.0.2.1/24'\nqueue_len = 4096\noffload = false\n\
+         [[group.nic]]\nname = 'east'\nattach = 'tap:t43v-east'\naddress = '198.51.100.1/24'\nqueue_len = 4096\noffload = false\n"
+    )
+}
+
+struct World {
+    stage: Stage,
+    west: Namespace,
+    east: Namespace,
+}
+
+impl World {
+    fn start(text: &str) -> Self {
+        Self::around(Stage::start(RINGROAD, text).expect("it starts"))
+    }
+
+    /// Starts it in a namespace with a bridge.
+    fn start_at_bridge(text: &str) -> Self {
+        let prepare = |home: &Namespace| {
+            home.set("net.ipv6.conf.default.disable_ipv6", "1")?;
+            home.ip(&["link", "add", BRIDGE, "type", "bridge"])?;
+            home.ip(&["link", "set", BRIDGE, "up"])
+        };
+        Self::around(Stage::start_after(RINGROAD, text, &["--json"], prepare).expect("it starts").0)
+    }
+
+    /// Has hosts at its TAPs.
+    fn around(mut stage: Stage) -> Self {
+        let west = stage.host("t43v-west", "192.0.2.2/24", "192.0.2.1").expect("west");
+        let east = stage.host("t43v-east", "198.51.100.2/24", "198.51.100.1").expect("east");
+        Self { stage, west, east }
+    }
+
+    fn flows(&self) -> Vec<Flow> {
+        let start = |n| Flow::start(&self.west, &self.east, (EAST, PORT + n).into(), RATE).expect("a flow");
+        (0..FLOWS).map(start).collect()
+    }
+
+    fn transfers(&self, port: u16) {
+        transfer(&self.west, &self.east, (EAST, PORT - port).into(), 2_000_000, PATIENCE);
+    }
+
+    fn ask(&self, words: &[&str]) -> String {
+        let command = &mut self.stage.home().command(RINGROAD);
+        let done = run(command.current_dir(self.stage.path("")).args(words), PATIENCE).expect("an answer");
+        assert!(done.status.success(), "{words:?}: {}", done.stderr);
+        done.stdout
+    }
+
+    fn status(&self) -> serde_json::Value {
+        let told = self.ask(&["ps", "--json", "--members"]);
+        // Another run may be there as well.
+        let own = told.lines().find(|line| line.contains("\"duo_")).expect("the run");
+        serde_json::from_str(own).expect("JSON")
+    }
+
+    /// Waits until there are so many back ends and balancers, and all of them serve.
+    fn all_serve(&self, backends: usize, balancers: usize) {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let status = self.status();
+            let routers = status["routers"].as_array().expect("routers");
+            let serving = |is_balancer: bool| {
+                let is_it = |router: &&serde_json::Value| {
+                    let name = router["name"].as_str().unwrap_or_default();
+                    name.contains("_lb") == is_balancer
+                        && router["member"].as_str().is_some_and(|told| told.starts_with("serving"))
+                };
+                routers.iter().filter(is_it).count()
+            };
+            let all = (serving(false), serving(true));
+            if routers.len() == backends + balancers && all == (backends, balancers) {
+                return;
+            }
+            assert!(Instant::now() < end, "{all:?} serve of {status}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn waits_for(&self, what: &str, wanted: impl Fn(&Counters) -> bool) -> Counters {
+        self.stage.wait_for_counters(wanted).unwrap_or_else(|error| panic!("{what}: {error:#}"))
+    }
+
+    fn links_moved(&self) -> u64 {
+        self.waits_for("counters", |_| true).get("duo.group.links_moved")
+    }
+
+    /// Kills the process of a router.
+    fn kill(&self, name: &str) {
+        let status = self.status();
+        let routers = status["routers"].as_array().expect("routers");
+        let router = routers.iter().find(|router| router["name"] == name).expect("it is there");
+        kill(&router["pid"]);
+    }
+
+    fn finish(self) -> String {
+        let done = self.stage.finish_troubled(vec![self.west, self.east]).expect("nothing is left");
+        done.stderr
+    }
+}
+
+fn kill(pid: &serde_json::Value) {
+    let done = run(Command::new("kill").args(["-9", &pid.to_string()]), PATIENCE);
+    assert!(done.expect("kill runs").status.success());
+}
+
+fn all_resume(flows: &[Flow], what: &str) {
+    for (n, flow) in flows.iter().enumerate() {
+        let resumes = flow.resumes(PATIENCE);
+        assert!(resumes.is_some(), "flow {n} does not go on after {what}: {:?}", flow.so_far());
+    }
+}
+
+/// Whether each back end has forwarded frames, and each balancer has spread some.
+fn all_have_forwarded(counters: &Counters) -> bool {
+    let forwarded = |n| counters.get(&format!("duo_{n}.east.group.passed")) > 100;
+    let spread = |n| counters.get(&format!("duo_lb{n}.vcpu0.balancer.spread")) > 0;
+    (0..3).all(forwarded) && (0..2).all(spread)
+}
+
+/// Outside it is one router: one address, one answer.
+fn is_one_router(world: &World) {
+    ping(world.west.command("busybox"), 3, &["192.0.2.1"]).expect("the group answers");
+    let said = ping(world.west.command("busybox"), 3, &["198.51.100.2"]).expect("what is behind it answers");
+    assert_eq!(said.matches("ttl=63").count(), 3, "one hop: {said}");
+    let known = world.west.ip(&["neigh", "show", "192.0.2.1"]).expect("neighbours");
+    assert_eq!(known.lines().count(), 1, "{known}");
+    assert!(known.contains(&Mac::derived("duo", "west").to_string()), "{known}");
+}
+
+fn try_balancers(engine: &str) {
+    let world = World::start(&file(engine, ""));
+    world.all_serve(3, 2);
+    is_one_router(&world);
+    let flows = world.flows();
+    world.transfers(1);
+    world.waits_for("all forward", all_have_forwarded);
+    let shown = world.ask(&["ps"]);
+    assert!(shown.contains("3 members: 3 serving; 2 balancers: 2 serving"), "{shown}");
+    let shown = world.ask(&["show", "duo_lb0"]);
+    assert!(shown.contains("role = balancer") && shown.contains("1 of 2 links"), "{shown}");
+    // What comes from the east is the second one's, until that is cut.
+    let before = world.links_moved();
+    let told = world.ask(&["set", "duo", "balancers=1"]);
+    assert!(told.contains("group duo: balancers = 1"), "{told}");
+    world.all_serve(3, 1);
+    world.waits_for("its link is another one's", |counters| counters.get("duo.group.links_moved") > before);
+    all_resume(&flows, "a balancer was cut");
+    world.transfers(2);
+    world.ask(&["set", "duo", "balancers=2"]);
+    world.all_serve(3, 2);
+    world.transfers(3);
+    // A cable of one is out.
+    let before = world.links_moved();
+    world.ask(&["set", "duo_lb0", "west.link=down"]);
+    world.waits_for("it moves", |counters| counters.get("duo.group.links_moved") > before);
+    all_resume(&flows, "a cable of a balancer was out");
+    world.transfers(4);
+    world.ask(&["set", "duo_lb0", "west.link=up"]);
+    world.all_serve(3, 2);
+    world.ask(&["set", "duo", "backends=5"]);
+    world.all_serve(5, 2);
+    all_resume(&flows, "back ends came");
+    world.ask(&["set", "duo", "backends=2"]);
+    world.all_serve(2, 2);
+    all_resume(&flows, "back ends went");
+    world.transfers(5);
+    drop(flows);
+    world.finish();
+}
+
+#[test]
+fn two_virtual_machines_balance_before_three() {
+    support::needs!(Root, Kvm, Tun, Program("ip"), Program("busybox"));
+    try_balancers("kvm");
+}
+
+#[test]
+fn two_processes_balance_before_three() {
+    support::needs!(Root, Tun, Program("ip"), Program("busybox"));
+    try_balancers("process");
+}
+
+#[test]
+fn frames_are_dealt_out_one_by_one_where_the_file_says_so() {
+    support::needs!(Root, Tun, Program("ip"));
+    let world = World::start(&file("process", "spread = 'round-robin'"));
+    world.all_serve(3, 2);
+    let flow = Flow::start(&world.west, &world.east, (EAST, PORT).into(), RATE).expect("a flow");
+    let counters = world.waits_for("one flow passes all of them", |counters| {
+        (0..3).all(|n| counters.get(&format!("duo_{n}.east.group.passed")) > 50)
+    });
+    assert!(counters.get("duo_lb0.vcpu0.balancer.spread_in_turn") > 150);
+    drop(flow);
+    world.finish();
+}
+
+#[test]
+fn one_that_is_killed_leaves_its_links_to_the_other_and_comes_again() {
+    support::needs!(Root, Kvm, Tun, Program("ip"));
+    let world = World::start(&file("kvm", ""));
+    world.all_serve(3, 2);
+    let flows = world.flows();
+    for victim in ["duo_lb0", "duo_1", "duo_lb1"] {
+        let before = world.links_moved();
+        world.kill(victim);
+        all_resume(&flows, victim);
+        let is_balancer = victim.contains("_lb");
+        world.waits_for(victim, |counters| !is_balancer || counters.get("duo.group.links_moved") > before);
+        world.all_serve(3, 2);
+    }
+    kill(&world.status()["data_plane"]);
+    all_resume(&flows, "the data plane was killed");
+    world.all_serve(3, 2);
+    all_resume(&flows, "all serve again");
+    drop(flows);
+    let said = world.finish();
+    assert!(
+        said.contains("/duo_lb0: failed: its process (pid ") && said.contains("data plane died"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_bridge_joins_balancers_and_back_ends_and_a_path_through_it_is_cut() {
+    support::needs!(Root, Tun, Program("ip"), Program("busybox"), Program("bridge"));
+    let world = World::start_at_bridge(&file("process", &format!("interconnect = 'bridge:{BRIDGE}'")));
+    world.all_serve(3, 2);
+    is_one_router(&world);
+    let flows = world.flows();
+    world.transfers(1);
+    world.waits_for("all forward", all_have_forwarded);
+    let port = |port: &str, state: &str| {
+        let mut command = world.stage.home().command("bridge");
+        let done = run(command.args(["link", "set", "dev", port, "state", state]), PATIENCE);
+        assert!(done.expect("bridge runs").status.success(), "{port} {state}");
+    };
+    let suspected = || world.waits_for("counters", |_| true).get("duo.group.suspected");
+    // The port of a back end forwards nothing any more, then again.
+    let before = suspected();
+    port("duo_1.west", "0");
+    world.waits_for("it is found", |counters| counters.get("duo.group.suspected") > before);
+    all_resume(&flows, "a path to a back end was cut");
+    port("duo_1.west", "3");
+    world.all_serve(3, 2);
+    // So do those of a balancer, which itself passes what it gets: what comes from the east is the other one's.
+    let before = world.links_moved();
+    let of_balancer = ["duo_lb1.west_in", "duo_lb1.east_in"];
+    of_balancer.iter().for_each(|name| port(name, "0"));
+    world.waits_for("its link moves", |counters| counters.get("duo.group.links_moved") > before);
+    all_resume(&flows, "the path behind a balancer was cut");
+    of_balancer.iter().for_each(|name| port(name, "3"));
+    world.all_serve(3, 2);
+    drop(flows);
+    // Only what the run has made is to be gone when it ends.
+    world.stage.home().ip(&["link", "delete", BRIDGE]).expect("deleted");
+    let said = world.finish();
+    assert!(said.contains("nothing comes back from members by east"), "{said}");
+}
+
+#[test]
+fn kernel_routers_are_back_ends() {
+    support::needs!(Root, Tun, Program("ip"), Program("busybox"), Program("nsenter"));
+    // A kernel router has no key of a machine's NIC.
+    let text = file("kernel", "").replace("queue_len = 4096\noffload = false\n", "");
+    let (stage, ()) =
+        Stage::start_with_names_after(RINGROAD, &text, &["--json"], |_| Ok(())).expect("it starts");
+    let world = World::around(stage);
+    world.all_serve(3, 2);
+    is_one_router(&world);
+    let flows = world.flows();
+    world.transfers(1);
+    world.waits_for("all get some", |counters| {
+        (0..3).all(|n| counters.get(&format!("switch.duo_west.duo_{n}.west.out_frames")) > 100)
+    });
+    let before = world.links_moved();
+    world.ask(&["set", "duo", "balancers=1"]);
+    world.all_serve(3, 1);
+    assert!(world.links_moved() > before);
+    all_resume(&flows, "a balancer was cut");
+    world.ask(&["set", "duo", "backends=2"]);
+    world.all_serve(2, 1);
+    all_resume(&flows, "a back end went");
+    world.transfers(2);
+    drop(flows);
+    world.finish();
+}
+
+/// What is between two hosts: a cable, and a VXLAN over it that joins a bridge on each. The far host.
+fn two_hosts(home: &Namespace) -> anyhow::Result<Namespace> {
+    let far = Namespace::add("t43v-far")?;
+    home.ip(&[
+        "link",
+        "add",
+        "t43v-u",
+        "mtu",
+        "1600",
+        "type",
+        "veth",
+        "peer",
+        "name",
+        "t43v-u",
+        "netns",
+        far.name(),
+    ])?;
+    for (host, own, other) in [(home, "10.43.0.1", "10.43.0.2"), (&far, "10.43.0.2", "10.43.0.1")] {
+        host.set("net.ipv6.conf.default.disable_ipv6", "1")?;
+        host.ip(&["address", "add", &format!("{own}/24"), "dev", "t43v-u"])?;
+        host.ip(&["link", "set", "t43v-u", "mtu", "1600", "up"])?;
+        let tunnel = ["id", "43", "local", own, "remote", other, "dstport", "4789", "dev", "t43v-u"];
+        host.ip(&[&["link", "add", "t43v-x", "type", "vxlan"][..], &tunnel].concat())?;
+        host.ip(&["link", "add", BRIDGE, "type", "bridge"])?;
+        host.ip(&["link", "set", "t43v-x", "master", BRIDGE])?;
+        host.ip(&["link", "set", "t43v-x", "up"])?;
+        host.ip(&["link", "set", BRIDGE, "up"])?;
+    }
+    Ok(far)
+}
+
+/// The file of the back end on the far host: one router with the addresses of the group.
+fn far_file() -> String {
+    let nic = |name: &str, address: &str| {
+        let mac = Mac::derived("duo_63", name);
+        format!(
+            "[[router.nic]]\nname = '{name}'\nattach = 'bridge:{BRIDGE}'\nmac = '{mac}'\naddress = '{address}'\noffload = false\n"
+        )
+    };
+    let probed = |to: &str, nic: &str| format!("[[router.route]]\nto = '{to}/32'\nnic = '{nic}'\n");
+    "[[router]]\nname = 't43v-far'\nengine = 'process'\n".to_owned()
+        + &nic("west", "192.0.2.1/24")
+        + &nic("east", "198.51.100.1/24")
+        + &probed("192.0.0.1", "west")
+        + &probed("192.0.0.2", "east")
+        + &probed("192.0.0.8", "west")
+}
+
+#[test]
+fn a_back_end_on_another_host_is_reached_by_vxlan() {
+    support::needs!(Root, Tun, Program("ip"), Program("busybox"));
+    let more = format!("interconnect = 'bridge:{BRIDGE}'\nremote = 1");
+    let text = file("process", &more).replace("backends = 3", "backends = 1");
+    let started = Stage::start_after(RINGROAD, &text, &["--json"], |home| Ok(two_hosts(home)));
+    let (stage, far) = started.expect("it starts");
+    let far = match far {
+        Ok(far) => far,
+        Err(why) => return println!("SKIPPED: no VXLAN here: {why:#}"),
+    };
+    let world = World::around(stage);
+    std::fs::write(world.stage.path("far.toml"), far_file()).expect("written");
+    let mut command = far.command(RINGROAD);
+    let state = world.stage.path("far-state");
+    command.current_dir(world.stage.path("")).env("STATE_DIRECTORY", state).args(["run", "far.toml"]);
+    let mut other = Running::start(&mut command).expect("it starts");
+    world.all_serve(2, 2);
+    is_one_router(&world);
+    let flows = world.flows();
+    world.transfers(1);
+    // With the only one here stopped, all flows go by the other host.
+    world.ask(&["stop", "duo_0"]);
+    all_resume(&flows, "the back end here was stopped");
+    world.transfers(2);
+    world.ask(&["start", "duo_0"]);
+    world.all_serve(2, 2);
+    other.signal(Signal::KILL).expect("killed");
+    other.wait(PATIENCE).expect("it ends");
+    all_resume(&flows, "the other host's was killed");
+    world.transfers(3);
+    drop(flows);
+    for link in [BRIDGE, "t43v-x", "t43v-u"] {
+        world.stage.home().ip(&["link", "delete", link]).expect("deleted");
+    }
+    drop(far);
+    world.finish();
+}
+
+mod all {
+    use super::*;
+
+    #[test]
+    fn open_vswitch_joins_balancers_and_back_ends() {
+        support::needs!(
+            Root,
+            Tun,
+            Program("ip"),
+            Program("busybox"),
+            Program("ovs-vswitchd"),
+            Program("ovsdb-server")
+        );
+        let text = file("process", &format!("interconnect = 'ovs:{BRIDGE}'"));
+        let (stage, ovs) = Stage::start_beside_ovs(RINGROAD, &text, &["--json"], BRIDGE).expect("it starts");
+        let mut world = World::around(stage);
+        world.all_serve(3, 2);
+        is_one_router(&world);
+        let flows = world.flows();
+        world.transfers(1);
+        world.waits_for("all forward", all_have_forwarded);
+        world.ask(&["set", "duo", "balancers=1"]);
+        world.all_serve(3, 1);
+        all_resume(&flows, "a balancer was cut");
+        world.transfers(2);
+        drop(flows);
+        world.stage.run().signal(Signal::TERM).expect("it is told");
+        let done = world.stage.run().wait(PATIENCE).expect("it ends");
+        assert!(done.status.success(), "{}", done.stderr);
+        assert_eq!(ovs.ask(&["list-ports", BRIDGE]).expect("ports"), "", "none of the run's is left");
+    }
+}

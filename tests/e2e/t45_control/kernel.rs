@@ -1,0 +1,168 @@
+//! A kernel router between a host and a plain router: FRR runs where the kernel forwards.
+
+use super::*;
+
+/// A file with FRR's configuration, and the file of the run. The outer ends of both pairs are moved to their hosts later.
+fn file(engine: &str, name: &str, folder: &std::path::Path) -> String {
+    let path = folder.join("frr.conf");
+    fs::write(&path, ospf(1, &["east"], &["west"])).expect("written");
+    let nic = |nic: &str, address: &str| {
+        format!("[[router.nic]]\nname = \"{nic}\"\nattach = \"veth:{name}{nic}\"\naddress = \"{address}\"\n")
+    };
+    let control = format!("control = {{ frr = \"{}\" }}", path.display());
+    format!("[[router]]\nname = \"{name}\"\nengine = \"{engine}\"\n{control}\n")
+        + &nic("west", "192.0.2.1/24")
+        + &nic("east", "10.0.23.1/30")
+}
+
+/// A host without IPv6, so that it sends nothing by itself.
+fn host(name: &str) -> Namespace {
+    let host = Namespace::add(name).expect("a namespace");
+    for which in ["all", "default"] {
+        host.set(&format!("net.ipv6.conf.{which}.disable_ipv6"), "1").expect("set");
+    }
+    host
+}
+
+/// The run, and those at both ends of its router.
+struct World {
+    stage: Stage,
+    name: &'static str,
+    near: Namespace,
+    plain: Namespace,
+    _files: tempfile::TempDir,
+}
+
+impl World {
+    fn start(engine: &str, name: &'static str) -> Self {
+        let files = tempfile::tempdir().expect("a folder");
+        let text = file(engine, name, files.path());
+        let hosts = |_: &Namespace| Ok((host(&format!("{name}-near")), host(&format!("{name}-plain"))));
+        let started = match engine {
+            "lxc" => Stage::start_with_groups_after(RINGROAD, &text, &["--json"], hosts),
+            _ => Stage::start_with_names_after(RINGROAD, &text, &["--json"], hosts),
+        };
+        let (stage, (near, plain)) = started.expect("it starts");
+        Self { stage, name, near, plain, _files: files }
+    }
+
+    fn client(&self) -> Client {
+        wait_for("the run", || self.stage.client().ok())
+    }
+
+    /// Name of the outer end of a pair.
+    fn end(&self, nic: &str) -> String {
+        format!("{}{nic}", self.name)
+    }
+
+    /// Moves the outer ends of the pairs to the hosts.
+    fn plug_in(&self) {
+        for (nic, host, address) in
+            [("west", &self.near, "192.0.2.2/24"), ("east", &self.plain, "10.0.23.2/30")]
+        {
+            let link = self.end(nic);
+            wait_for("the end of a pair", || {
+                self.stage.home().ip(&["link", "set", &link, "netns", host.name()]).ok()
+            });
+            host.ip(&["address", "add", address, "dev", &link]).expect("an address");
+            host.ip(&["link", "set", &link, "up"]).expect("up");
+            host.set(&format!("net.ipv4.neigh.{link}.mcast_solicit"), "60").expect("set");
+        }
+        self.near.ip(&["route", "add", "default", "via", "192.0.2.1"]).expect("a route");
+        self.plain.ip(&["address", "add", &format!("{FAR}/32"), "dev", "lo"]).expect("added");
+    }
+
+    /// Waits until both routers know the way.
+    fn converges(&self, client: &mut Client) -> ControlRoute {
+        let found = wait_for_route(client, self.name, (FAR, "ospf"));
+        wait_for("the plain router's way back", || {
+            let routes = self.plain.ip(&["route", "show"]).expect("routes");
+            routes.contains("192.0.2.0/24").then_some(())
+        });
+        ping(self.near.command("busybox"), 3, &[FAR]).expect("answered");
+        found
+    }
+
+    fn finish(self) {
+        let Self { stage, near, plain, .. } = self;
+        // Restarts are told.
+        stage.finish_troubled(vec![near, plain]).expect("nothing is left");
+    }
+}
+
+fn said(words: &[&str]) -> String {
+    let done = run(Command::new(RINGROAD).args(words), PATIENCE).expect("it ends");
+    assert!(done.status.success(), "{words:?}: {}", done.stderr);
+    done.stdout
+}
+
+#[test]
+fn frr_runs_where_a_kernel_router_forwards() {
+    needs!(Root, Program("ip"), Program("busybox"), Program("nsenter"), Program("vtysh"));
+    let world = World::start("kernel", "t45k");
+    world.plug_in();
+    let plain = Plain::start(&world.plain, &ospf(3, &[&world.end("east")], &["lo"]));
+    let mut client = world.client();
+    let found = world.converges(&mut client);
+    let [hop] = found.hops.as_slice() else { panic!("{found:?}") };
+    assert_eq!((hop.via, hop.link.as_str()), (Some([10, 0, 23, 2].into()), "east"));
+    each_question_has_one_answer(&world.near, (&world.end("west"), "192.0.2.1"));
+    let full = wait_for("an adjacency", || {
+        let all = adjacencies(&mut client, world.name);
+        (all.len() == 1 && all.iter().all(|one| one.up)).then_some(all)
+    });
+    assert_eq!(full[0].protocol, "ospf");
+    assert!(forwarded_by_kernel(world.name) > 0, "the kernel forwards there");
+    assert!(said(&["cli", world.name, "-c", "show ip ospf neighbor"]).contains("10.255.0.3"));
+    let neighbours = said(&["show", "neighbours", "--vrf", world.name]);
+    assert!(neighbours.contains("192.0.2.2 is ") && neighbours.contains("behind west"), "{neighbours}");
+    let counters = world.stage.wait_for_counters(|_| true).expect("counters");
+    let ours = |name: &str| name.contains(".punt.") || name.contains(".fpm.") || name.contains(".shadow.");
+    assert_eq!(counters.named(ours).len(), 0, "there is nothing between it and its links");
+    // A daemon that ends is started again, and the kernel forwards meanwhile.
+    let first = process("zebra", world.name).expect("zebra runs");
+    let pid = i32::try_from(first).ok().and_then(Pid::from_raw).expect("a process");
+    kill_process(pid, Signal::KILL).expect("killed");
+    ping(world.near.command("busybox"), 5, &[FAR]).expect("answered");
+    wait_for("another zebra", || process("zebra", world.name).filter(|id| *id != first));
+    world.converges(&mut client);
+    // The router in a new namespace: FRR follows it there.
+    let before = process("zebra", world.name).expect("zebra runs");
+    assert!(said(&["restart", world.name]).contains("was started anew"));
+    wait_for("FRR in the new namespace", || process("zebra", world.name).filter(|id| *id != before));
+    world.converges(&mut client);
+    // Without the router there is no control plane.
+    said(&["stop", world.name]);
+    wait_for("the end of FRR", || process("zebra", world.name).is_none().then_some(()));
+    drop(plain);
+    world.finish();
+}
+
+/// Containers are in control groups of the host, which other tests would take for their own.
+mod alone {
+    mod all {
+        use super::super::*;
+
+        #[test]
+        fn frr_runs_beside_a_container_that_forwards() {
+            needs!(
+                Root,
+                Program("ip"),
+                Program("busybox"),
+                Program("nsenter"),
+                Program("vtysh"),
+                Program("lxc-start")
+            );
+            let world = World::start("lxc", "t45x");
+            let mut client = world.client();
+            wait_for("the container", || process("zebra", world.name));
+            world.plug_in();
+            let plain = Plain::start(&world.plain, &ospf(3, &[&world.end("east")], &["lo"]));
+            world.converges(&mut client);
+            each_question_has_one_answer(&world.near, (&world.end("west"), "192.0.2.1"));
+            assert!(forwarded_by_kernel(world.name) > 0, "the kernel forwards there");
+            drop(plain);
+            world.finish();
+        }
+    }
+}

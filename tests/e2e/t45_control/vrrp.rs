@@ -1,0 +1,116 @@
+//! Two routers that are one for the hosts of two networks, by VRRP. The hosts are kernel routers of the run, which have one cable each.
+
+use super::*;
+
+/// Ethernet address of the virtual router 7 (RFC 5798, 7.3).
+const VIRTUAL: &str = "00:00:5e:00:01:07";
+/// Address that only the control plane of a router has.
+const LOOPBACK: &str = "203.0.113.9";
+
+/// FRR's configuration of a router with this priority on both sides.
+fn configuration(priority: u8) -> String {
+    let side = |nic: &str, address: &str| {
+        format!(
+            "interface {nic}\n vrrp 7 version 3\n vrrp 7 priority {priority}\n vrrp 7 advertisement-interval 500\n \
+             vrrp 7 ip {address}\nexit\n"
+        )
+    };
+    side("lan", "192.0.2.1") + &side("wan", "198.51.100.1")
+}
+
+fn nic(name: &str, switch: &str, address: &str) -> String {
+    format!("[[router.nic]]\nname = \"{name}\"\nattach = \"switch:{switch}\"\naddress = \"{address}\"\n")
+}
+
+fn file(folder: &std::path::Path) -> String {
+    let router = |name: &str, priority: u8, number: u8| {
+        let path = folder.join(format!("{name}.conf"));
+        fs::write(&path, configuration(priority)).expect("written");
+        let control = format!("control = {{ frr = \"{}\" }}", path.display());
+        format!("[[router]]\nname = \"{name}\"\nengine = \"process\"\n{control}\n")
+            + &nic("lan", "t45-lan", &format!("192.0.2.{number}/24"))
+            + &nic("wan", "t45-wan", &format!("198.51.100.{number}/24"))
+    };
+    let host = |name: &str, side: &str, net: &str| {
+        format!("[[router]]\nname = \"{name}\"\nengine = \"kernel\"\ncontrol = {{}}\n")
+            + &nic(side, &format!("t45-{side}"), &format!("{net}.2/24"))
+            + &format!("[[router.route]]\nto = \"0.0.0.0/0\"\nvia = \"{net}.1\"\n")
+    };
+    let switches = "[switch.t45-lan]\n[switch.t45-wan]\n".to_owned();
+    let routers = router("t45-one", 200, 3) + &router("t45-two", 100, 4);
+    switches + &routers + &host("t45-h", "lan", "192.0.2") + &host("t45-f", "wan", "198.51.100")
+}
+
+/// Command for a program at the host of the first network.
+fn at_host(program: &str) -> Command {
+    let mut command = Command::new(RINGROAD);
+    command.args(["exec", "t45-h", "--", program]);
+    command
+}
+
+fn set(name: &str, setting: &str) {
+    let done = run(Command::new(RINGROAD).args(["set", name, setting]), PATIENCE).expect("it ends");
+    assert!(done.status.success(), "{name}: {}", done.stderr);
+}
+
+/// Waits until pings to the host of the other network are answered, and this router has got them.
+fn is_served_by(stage: &Stage, router: &str) {
+    let got = |router: &str| {
+        let counters = stage.wait_for_counters(|_| true).expect("counters");
+        counters.get(&format!("{router}.lan.sorted.for_virtual"))
+    };
+    let before = got(router);
+    wait_for(&format!("{router} as the master"), || {
+        let mut busybox = at_host("busybox");
+        let done = run(busybox.args(["ping", "-c", "1", "-W", "1", "198.51.100.2"]), PATIENCE);
+        (done.expect("it ends").status.success() && got(router) > before).then_some(())
+    });
+}
+
+mod all {
+    use super::*;
+
+    #[test]
+    fn another_router_takes_over_the_addresses_of_one_that_is_gone() {
+        needs!(Root, Tun, Program("ip"), Program("busybox"), Program("nsenter"), Program("vtysh"));
+        let folder = tempfile::tempdir().expect("a folder");
+        let started = Stage::start_with_names_after(RINGROAD, &file(folder.path()), &["--json"], |_| Ok(()));
+        let (stage, ()) = started.expect("it starts");
+        wait_for("the run", || stage.client().ok());
+        is_served_by(&stage, "t45-one");
+        ping(at_host("busybox"), 5, &["198.51.100.2"]).expect("answered");
+        // The virtual address is answered for once, by the address that will move.
+        let mut echo = at_host("busybox");
+        let done = run(echo.args(["ping", "-c", "3", "-W", "30", "192.0.2.1"]), PATIENCE).expect("it ends");
+        let is_once = done.stdout.contains("3 packets received") && !done.stdout.contains("duplicates");
+        assert!(is_once, "{}{}", done.stdout, done.stderr);
+        let mut arping = at_host("busybox");
+        let done = run(arping.args(["arping", "-c", "3", "-I", "lan", "192.0.2.1"]), PATIENCE);
+        let done = done.expect("it ends");
+        assert!(done.stdout.contains("Received 3 "), "{}{}", done.stdout, done.stderr);
+        let neighbours = || {
+            let mut ip = at_host("ip");
+            run(ip.args(["neighbour", "show", "192.0.2.1"]), PATIENCE).expect("it ends").stdout
+        };
+        assert!(neighbours().contains(VIRTUAL), "{}", neighbours());
+        // An address on the loopback interface is the router's own.
+        let mut add = Command::new(RINGROAD);
+        add.args(["exec", "t45-one", "--", "ip", "address", "add"]);
+        let address = format!("{LOOPBACK}/32");
+        let done = run(add.args([address.as_str(), "dev", "lo"]), PATIENCE).expect("it ends");
+        assert!(done.status.success(), "{}", done.stderr);
+        ping(at_host("busybox"), 3, &[LOOPBACK]).expect("answered");
+        // The master is gone from both networks: the other one has its addresses.
+        ["t45-one.lan", "t45-one.wan"].iter().for_each(|nic| set(nic, "link=down"));
+        is_served_by(&stage, "t45-two");
+        assert!(neighbours().contains(VIRTUAL), "{}", neighbours());
+        // It comes back, and has more right to them.
+        ["t45-one.lan", "t45-one.wan"].iter().for_each(|nic| set(nic, "link=up"));
+        is_served_by(&stage, "t45-one");
+        ping(at_host("busybox"), 5, &["198.51.100.2"]).expect("answered");
+        assert_eq!(["t45-one", "t45-two"].map(forwarded_by_kernel), [0, 0]);
+        let counters = stage.wait_for_counters(|_| true).expect("counters");
+        ["t45-one.lan", "t45-two.wan"].iter().for_each(|nic| sorted_adds_up(&counters, nic));
+        stage.finish_troubled(Vec::new()).expect("nothing is left");
+    }
+}

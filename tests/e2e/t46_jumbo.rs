@@ -1,0 +1,241 @@
+//! Objective: a router whose NICs have an MTU of 9000 forwards packets of 9000 octets whole, in both families and directions, and
+//! streams of them, with each engine and NIC model. Where the next link has an MTU of 1500, the sender is told so by ICMP and
+//! ICMPv6, and what it sends from then on arrives.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::ops::Range;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use support::{Namespace, PacketSocket, Stage, needs, ping, run, transfer};
+
+const RINGROAD: &str = env!("CARGO_BIN_EXE_ringroad");
+/// Timeout of every step, generous for a busy host.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Time for which an answer is awaited before the question is repeated.
+const ANSWER: Duration = Duration::from_secs(1);
+const JUMBO: usize = 9000;
+const PLAIN: usize = 1500;
+/// Octets of each TCP transfer.
+const OCTETS: usize = 5_000_000;
+/// Octets of a datagram that fits the first link and not the second.
+const DATAGRAM: usize = 8000;
+const PORT: u16 = 7046;
+const LEFT: [&str; 2] = ["192.0.2.2", "2001:db8:1::2"];
+const RIGHT: [&str; 2] = ["198.51.100.2", "2001:db8:2::2"];
+/// Octets of an Ethernet header.
+const ETHERNET: usize = 14;
+/// Offset in a frame of what follows the header of IPv4, and that of IPv6.
+const BEHIND: [usize; 2] = [ETHERNET + 20, ETHERNET + 40];
+
+/// Configuration of the router.
+struct Way {
+    engine: &'static str,
+    model: &'static str,
+    right_mtu: usize,
+}
+
+impl Way {
+    fn file(&self) -> String {
+        let nic = |name: &str, mtu: usize, address: &str| {
+            format!(
+                "[[router.nic]]\nname = \"{name}\"\nmodel = \"{}\"\nattach = \"tap:t46-{name}\"\n\
+                 mtu = {mtu}\naddress = [{address}]\n",
+                self.model
+            )
+        };
+        format!("[[router]]\nname = \"t46\"\nengine = \"{}\"\n", self.engine)
+            + &nic("left", JUMBO, "\"192.0.2.1/24\", \"2001:db8:1::1/64\"")
+            + &nic("right", self.right_mtu, "\"198.51.100.1/24\", \"2001:db8:2::1/64\"")
+    }
+}
+
+/// Waits until there is a result.
+fn wait_for<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        if let Some(found) = found() {
+            return found;
+        }
+        assert!(Instant::now() < end, "{what}: not within {PATIENCE:?}");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// A host, and the link by which the router reaches it.
+type Host<'h> = (&'h Namespace, &'h str);
+
+/// A router between two hosts.
+struct World {
+    stage: Stage,
+    left: Namespace,
+    right: Namespace,
+}
+
+impl World {
+    fn start(way: &Way) -> Self {
+        let mut stage = Stage::start(RINGROAD, &way.file()).expect("it starts");
+        let left = stage.host("t46-left", "192.0.2.2/24", "192.0.2.1").expect("left");
+        let right = stage.host("t46-right", "198.51.100.2/24", "198.51.100.1").expect("right");
+        left.add_six("t46-left", "2001:db8:1::2/64", "2001:db8:1::1").expect("IPv6");
+        right.add_six("t46-right", "2001:db8:2::2/64", "2001:db8:2::1").expect("IPv6");
+        let world = Self { stage, left, right };
+        // The router uses its IPv6 addresses only when it knows that nobody else does.
+        for address in RIGHT {
+            wait_for(address, || answers(&world.left, address).then_some(()));
+        }
+        world
+    }
+
+    /// Ends the run, whose ledger must add up.
+    fn finish(self) {
+        let Self { stage, left, right } = self;
+        for host in [&left, &right] {
+            host.silence_six().expect("it is silent");
+        }
+        let counters = stage.finish(vec![left, right]).expect("nothing is left");
+        assert_eq!(counters.faults("t46"), [""; 0]);
+        assert_eq!(counters.sum(|name| name.ends_with("drop_rx_pieces")), 0, "{counters:?}");
+    }
+}
+
+/// Returns true if a small echo request is answered within a second.
+fn answers(from: &Namespace, to: &str) -> bool {
+    let mut ping = from.command("busybox");
+    run(ping.args(["ping", "-c", "1", "-W", "1", to]), PATIENCE).expect("it ends").status.success()
+}
+
+/// Returns true if a frame is an echo request of this family in one packet of [`JUMBO`] octets that nobody may fragment.
+fn is_large_echo(frame: &[u8], family: usize) -> bool {
+    if frame.len() != ETHERNET + JUMBO {
+        return false;
+    }
+    match family {
+        0 => frame[12..14] == [8, 0] && frame[20] & 0xe0 == 0x40 && frame[23] == 1 && frame[BEHIND[0]] == 8,
+        _ => frame[12..14] == [0x86, 0xdd] && frame[20] == 58 && frame[BEHIND[1]] == 128,
+    }
+}
+
+/// Pings with the largest packets that fit; they must leave the router whole.
+fn large_ones_pass(from: &Namespace, (to, link): Host<'_>, addresses: [&str; 2]) {
+    for (family, address) in addresses.into_iter().enumerate() {
+        let watch = PacketSocket::open(to, link).expect("a socket");
+        let octets = (ETHERNET + JUMBO - BEHIND[family] - 8).to_string();
+        ping(from.command("busybox"), 3, &["-s", &octets, address]).expect("answers");
+        let seen = watch.find(PATIENCE, |frame| is_large_echo(frame, family));
+        assert!(seen.is_some(), "no packet of {JUMBO} octets arrives at {address}");
+    }
+}
+
+fn jumbo_frames_pass(engine: &'static str, model: &'static str) {
+    let world = World::start(&Way { engine, model, right_mtu: JUMBO });
+    let (left, right) = (&world.left, &world.right);
+    large_ones_pass(left, (right, "t46-right"), RIGHT);
+    large_ones_pass(right, (left, "t46-left"), LEFT);
+    for (from, to, addresses) in [(left, right, RIGHT), (right, left, LEFT)] {
+        for address in addresses {
+            transfer(from, to, place(address), OCTETS, PATIENCE);
+        }
+    }
+    world.finish();
+}
+
+fn place(address: &str) -> SocketAddr {
+    SocketAddr::new(address.parse().expect("an address"), PORT)
+}
+
+/// Returns the MTU of the next link that a frame tells: "fragmentation needed" (RFC 1191), "packet too big" (RFC 4443, 3.2).
+fn told_mtu(frame: &[u8]) -> Option<usize> {
+    let is = |range: Range<usize>, octets: &[u8]| frame.get(range) == Some(octets);
+    let at = if is(12..14, &[8, 0]) && is(23..24, &[1]) && is(34..36, &[3, 4]) {
+        BEHIND[0]
+    } else if is(12..14, &[0x86, 0xdd]) && is(20..21, &[58]) && is(54..56, &[2, 0]) {
+        BEHIND[1]
+    } else {
+        return None;
+    };
+    let mtu = frame.get(at + 4..at + 8)?.try_into().map(u32::from_be_bytes).ok()?;
+    usize::try_from(mtu).ok()
+}
+
+/// Opens a socket that returns from each read after a moment.
+fn socket(host: &Namespace, at: SocketAddr) -> UdpSocket {
+    let socket = host.inside(|| UdpSocket::bind(at)).expect("inside").expect("bind");
+    socket.set_read_timeout(Some(ANSWER)).expect("a timeout");
+    socket
+}
+
+fn the_sender_learns_the_next_mtu(engine: &'static str, model: &'static str) {
+    let world = World::start(&Way { engine, model, right_mtu: PLAIN });
+    let sent: Vec<u8> = (0..DATAGRAM).map(|at| (at % 251) as u8).collect();
+    for (address, family) in RIGHT.into_iter().zip(["-4", "-6"]) {
+        let to = place(address);
+        let any: IpAddr =
+            if to.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+        let (from, at) = (socket(&world.left, SocketAddr::new(any, 0)), socket(&world.right, to));
+        let watch = PacketSocket::open(&world.left, "t46-left").expect("a socket");
+        // The sender's kernel does not know the next link yet, and forbids fragments. An error of one datagram may be reported
+        // when the next one is sent.
+        let told = wait_for("an error", || {
+            let _ = from.send_to(&sent, to);
+            watch.find(ANSWER, |frame| told_mtu(frame).is_some())
+        });
+        assert_eq!(told_mtu(&told), Some(PLAIN), "{address}");
+        let mut buffer = vec![0; 1 << 16];
+        let received = wait_for("a datagram", || {
+            let _ = from.send_to(&sent, to);
+            at.recv(&mut buffer).ok()
+        });
+        assert!(buffer[..received] == sent, "what came is not what was sent");
+        let known = world.left.ip(&[family, "route", "get", address]).expect("a route");
+        assert!(known.contains("mtu 1500"), "{known}");
+        transfer(&world.left, &world.right, to, OCTETS, PATIENCE);
+    }
+    // The MTU of the first link is as it was.
+    for address in ["192.0.2.1", "2001:db8:1::1"] {
+        ping(world.left.command("busybox"), 1, &["-s", "8900", address]).expect("the router answers");
+    }
+    let counters = world.stage.wait_for_counters(|all| all.sum(|name| name.ends_with(".drop_mtu")) >= 2);
+    counters.expect("each refused packet is counted");
+    world.finish();
+}
+
+#[test]
+fn jumbo_frames_pass_virtio_nics_under_kvm() {
+    needs!(Root, Kvm, Tun, Program("ip"), Program("busybox"));
+    jumbo_frames_pass("kvm", "virtio-net");
+}
+
+#[test]
+fn jumbo_frames_pass_e1000s_of_a_process() {
+    needs!(Root, Tun, Program("ip"), Program("busybox"));
+    jumbo_frames_pass("process", "e1000");
+}
+
+#[test]
+fn a_process_tells_the_next_mtu() {
+    needs!(Root, Tun, Program("ip"), Program("busybox"));
+    the_sender_learns_the_next_mtu("process", "virtio-net");
+}
+
+mod all {
+    use super::*;
+
+    #[test]
+    fn jumbo_frames_pass_virtio_nics_of_a_process() {
+        needs!(Root, Tun, Program("ip"), Program("busybox"));
+        jumbo_frames_pass("process", "virtio-net");
+    }
+
+    #[test]
+    fn jumbo_frames_pass_e1000s_under_kvm() {
+        needs!(Root, Kvm, Tun, Program("ip"), Program("busybox"));
+        jumbo_frames_pass("kvm", "e1000");
+    }
+
+    #[test]
+    fn a_virtual_machine_tells_the_next_mtu() {
+        needs!(Root, Kvm, Tun, Program("ip"), Program("busybox"));
+        the_sender_learns_the_next_mtu("kvm", "e1000");
+    }
+}

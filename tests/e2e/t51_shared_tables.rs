@@ -1,0 +1,215 @@
+//! Objective: the members of a group have one route table and one neighbour table, in memory that they cannot write. Three members
+//! forward by 16,000 routes that exist once; a neighbour that all of them need is asked for in their place; routes change under way for
+//! all; a member that is killed comes back to the same tables, and those outlive the data plane.
+
+use std::collections::BTreeSet;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::{Duration, Instant};
+
+use support::{Flow, Namespace, Stage, run};
+
+const RINGROAD: &str = env!("CARGO_BIN_EXE_ringroad");
+/// Nothing takes so long, even where the host is busy.
+const PATIENCE: Duration = Duration::from_secs(60);
+const MEMBERS: [&str; 3] = ["trio_0", "trio_1", "trio_2"];
+/// As many as a file that is handed over by `apply` has room for.
+const ROUTES: u32 = 8000;
+/// A host that says nothing before it is asked.
+const SILENT: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 77);
+/// A host behind the last route.
+const FAR: Ipv4Addr = Ipv4Addr::new(10, 31, 63, 9);
+/// A host behind a route that comes later.
+const LATER: Ipv4Addr = Ipv4Addr::new(11, 0, 0, 9);
+const PORT: u16 = 7242;
+/// Flows that are spread over members: with so many no member is without any, but once in millions of runs.
+const FLOWS: u16 = 40;
+/// Datagrams a second of each.
+const RATE: u32 = 50;
+
+/// The file, with further routes to these networks.
+fn file(engine: &str, more: &[&str]) -> String {
+    let network = |number: u32| format!("10.{}.{}.0/24", number >> 8, number & 255);
+    let networks = (0..ROUTES).map(network).chain(more.iter().map(|more| (*more).to_owned()));
+    let routes: String = networks.map(|to| format!("{{to='{to}',via='198.51.100.2'}},")).collect();
+    format!(
+        "[[group]]\nname = 'trio'\nkind = 'parallel'\nmembers = 3\nengine = '{engine}'\nroute = [{routes}]\n\
+         [[group.nic]]\nname = 'west'\nattach = 'tap:t51-west'\naddress = '192.0.2.1/24'\nqueue_len = 4096\n\
+         [[group.nic]]\nname = 'east'\nattach = 'tap:t51-east'\naddress = '198.51.100.1/24'\nqueue_len = 4096\n"
+    )
+}
+
+/// A running group with a host at either end.
+struct World {
+    stage: Stage,
+    west: Namespace,
+    east: Namespace,
+}
+
+impl World {
+    fn start(text: &str) -> Self {
+        let mut stage = Stage::start(RINGROAD, text).expect("it starts");
+        let west = stage.host("t51-west", "192.0.2.2/24", "192.0.2.1").expect("west");
+        let east = stage.host("t51-east", "198.51.100.2/24", "198.51.100.1").expect("east");
+        for address in [SILENT, FAR, LATER] {
+            east.ip(&["address", "add", &format!("{address}/32"), "dev", "t51-east"]).expect("an address");
+        }
+        Self { stage, west, east }
+    }
+
+    fn ask(&self, words: &[&str]) -> String {
+        let command = &mut self.stage.home().command(RINGROAD);
+        let done = run(command.current_dir(self.stage.path("")).args(words), PATIENCE).expect("an answer");
+        assert!(done.status.success(), "{words:?}: {}", done.stderr);
+        done.stdout
+    }
+
+    fn told(&self, words: &[&str]) -> serde_json::Value {
+        serde_json::from_str(self.ask(words).trim()).expect("JSON")
+    }
+
+    /// Waits until all members serve.
+    fn all_serve(&self) {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let status = self.told(&["ps", "--json", "--members"]);
+            let routers = status["routers"].as_array().expect("routers");
+            let serves = |router: &&serde_json::Value| {
+                router["member"].as_str().is_some_and(|state| state.starts_with("serving"))
+            };
+            if routers.iter().filter(serves).count() == MEMBERS.len() {
+                return;
+            }
+            assert!(Instant::now() < end, "{status}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn pid(&self, member: &str) -> u64 {
+        let status = self.told(&["ps", "--json", "--members"]);
+        let routers = status["routers"].as_array().expect("routers");
+        let own = routers.iter().find(|router| router["name"] == member).expect("it is there");
+        own["pid"].as_u64().expect("it has a process")
+    }
+
+    /// The rights and the inode of each mapping of shared memory of this name in the process of each member.
+    fn mapped(&self, name: &str) -> Vec<(String, String)> {
+        let of = |member: &&str| {
+            let maps = std::fs::read_to_string(format!("/proc/{}/maps", self.pid(member))).expect("its maps");
+            let own = maps.lines().filter(|line| line.contains(&format!("/memfd:{name}")));
+            let parts = own.map(|line| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>());
+            parts.map(|parts| (parts[1].clone(), parts[4].clone())).collect::<Vec<_>>()
+        };
+        MEMBERS.iter().flat_map(of).collect()
+    }
+
+    fn flows(&self, to: Ipv4Addr) -> Vec<Flow> {
+        let start = |n| Flow::start(&self.west, &self.east, SocketAddr::new(to.into(), PORT + n), RATE);
+        (0..FLOWS).map(|n| start(n).expect("a flow")).collect()
+    }
+
+    fn count(&self, counter: &str) -> u64 {
+        self.stage.wait_for_counters(|_| true).expect("counters").get(counter)
+    }
+
+    /// Waits until each member has forwarded some frames more.
+    fn all_forward(&self) {
+        let passed = |counters: &support::Counters| {
+            MEMBERS.map(|member| counters.get(&format!("{member}.east.group.passed")))
+        };
+        let before = passed(&self.stage.wait_for_counters(|_| true).expect("counters"));
+        let more = |counters: &support::Counters| {
+            passed(counters).iter().zip(before).all(|(now, before)| *now > before + 50)
+        };
+        self.stage.wait_for_counters(more).expect("all members forward");
+    }
+
+    fn finish(self) -> String {
+        self.stage.finish_troubled(vec![self.west, self.east]).expect("nothing is left").stderr
+    }
+}
+
+fn kill(pid: u64) {
+    let done = run(std::process::Command::new("kill").args(["-9", &pid.to_string()]), PATIENCE);
+    assert!(done.expect("kill runs").status.success());
+}
+
+fn all_resume(flows: &[Flow], what: &str) {
+    for (n, flow) in flows.iter().enumerate() {
+        assert!(flow.resumes(PATIENCE).is_some(), "flow {n} after {what}: {:?}", flow.so_far());
+    }
+}
+
+/// There is one table of each kind, which no member can write.
+fn one_of_each(world: &World) {
+    for name in ["ringroad-fib", "ringroad-neighbours"] {
+        let mapped = world.mapped(name);
+        let inodes: BTreeSet<&String> = mapped.iter().map(|(_, inode)| inode).collect();
+        assert_eq!((inodes.len(), mapped.len() >= MEMBERS.len()), (1, true), "{name}: {mapped:?}");
+        assert!(mapped.iter().all(|(rights, _)| rights == "r--s"), "{name}: {mapped:?}");
+    }
+    let desks: BTreeSet<String> = world.mapped("ringroad-desk").into_iter().map(|(_, inode)| inode).collect();
+    assert_eq!(desks.len(), MEMBERS.len(), "each has a desk of its own");
+}
+
+fn try_three(engine: &str) {
+    let world = World::start(&file(engine, &[]));
+    world.all_serve();
+    one_of_each(&world);
+    let shown = world.told(&["show", "trio", "--json"]);
+    let value = |key: &str| shown["settings"][key].as_u64().unwrap_or_else(|| panic!("{key}"));
+    // With two networks, two own addresses, and three routes for probes.
+    assert_eq!(value("tables.routes"), u64::from(ROUTES) + 7);
+    assert_eq!(value("tables.octets_saved"), 2 * value("tables.octets"));
+    assert!(value("tables.octets") >= 4 * u64::from(ROUTES), "an entry has four octets");
+    let asked = world.count("trio.east.group.arp_asked");
+    let silent = world.flows(SILENT);
+    world.all_forward();
+    let (asked, questions) =
+        (world.count("trio.east.group.arp_asked") - asked, world.count("trio.group.questions"));
+    assert!(questions > 0, "members ask the host");
+    // Once for all members; again only where the answer takes more than 100 ms.
+    assert!((1..=10).contains(&asked), "{asked} questions on the wire");
+    let far = world.flows(FAR);
+    world.all_forward();
+    kill(world.pid("trio_1"));
+    all_resume(&silent, "a member was killed");
+    all_resume(&far, "a member was killed");
+    world.all_serve();
+    one_of_each(&world);
+    drop((silent, far));
+    world.finish();
+}
+
+#[test]
+fn three_virtual_machines_have_one_table_of_each_kind() {
+    support::needs!(Root, Kvm, Tun, Program("ip"));
+    try_three("kvm");
+}
+
+#[test]
+fn three_processes_have_one_table_of_each_kind() {
+    support::needs!(Root, Tun, Program("ip"));
+    try_three("process");
+}
+
+#[test]
+fn the_tables_outlive_the_data_plane_and_routes_change_for_all_members() {
+    support::needs!(Root, Kvm, Tun, Program("ip"));
+    let world = World::start(&file("kvm", &[]));
+    world.all_serve();
+    let before = world.mapped("ringroad-fib");
+    let flows = world.flows(FAR);
+    kill(world.told(&["ps", "--json"])["data_plane"].as_u64().expect("a data plane"));
+    all_resume(&flows, "the data plane was killed");
+    world.all_serve();
+    assert_eq!(world.mapped("ringroad-fib"), before, "members read what they read before");
+    std::fs::write(world.stage.path("later.toml"), file("kvm", &["11.0.0.0/24"])).expect("written");
+    let told = world.ask(&["apply", "later.toml", "--run", "file"]);
+    assert!(told.contains("group trio: 1 routes added or turned, 0 removed"), "{told}");
+    let by_later = world.flows(LATER);
+    world.all_forward();
+    assert_eq!(world.mapped("ringroad-fib"), before);
+    all_resume(&flows, "routes have changed");
+    drop((flows, by_later));
+    world.finish();
+}

@@ -1,0 +1,115 @@
+//! Objective: with a kernel that has 802.1Q, its VLANs are those of our routers: hosts in a VLAN of a TAP, with one tag and with two,
+//! send large packets through a router of ours; a kernel router has a VLAN itself.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use inbox::ping;
+use support::{Namespace, Stage, transfer};
+
+/// Timeout of every step, generous for software emulation on a busy host.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// Octets of each transfer.
+const OCTETS: usize = 500_000;
+const RIGHT: &str = "198.51.100.2";
+const PORT: u16 = 7028;
+
+fn ip(host: &Namespace, words: &str) {
+    host.ip(&words.split(' ').collect::<Vec<_>>()).expect("it is done");
+}
+
+fn send(from: &Namespace, to: &Namespace, address: &str) {
+    let place: SocketAddr = format!("{address}:{PORT}").parse().expect("an address");
+    transfer(from, to, place, OCTETS, PATIENCE);
+}
+
+#[test]
+fn vlans_of_a_tap_lead_to_interfaces_of_a_router() {
+    support::needs!(Root, Tun, Program("ip"), Program("busybox"));
+    if !inbox::inside() {
+        println!("SKIPPED: not in the box, whose kernel has 802.1Q");
+        return;
+    }
+    let interface = |name: &str, tags: &str, address: &str| {
+        format!(
+            "[[router.interface]]\nname = \"{name}\"\nnic = \"trunk\"\n{tags}\naddress = \"{address}/24\"\n"
+        )
+    };
+    let text = "[[router]]\nname = \"vt\"\nengine = \"process\"\n\
+        [[router.nic]]\nname = \"trunk\"\nattach = \"tap:vt-l\"\n\
+        [[router.nic]]\nname = \"right\"\nattach = \"tap:vt-r\"\naddress = \"198.51.100.1/24\"\n"
+        .to_owned()
+        + &interface("guests", "vlan = 100", "192.0.2.1")
+        + &interface("customers", "outer = 200\nvlan = 100", "203.0.113.1");
+    let mut stage = Stage::start(&inbox::ringroad(), &text).expect("it starts");
+    let right = stage.host("vt-r", "198.51.100.2/24", "198.51.100.1").expect("right");
+    let left = stage.host("vt-l", "10.28.0.2/24", "10.28.0.1").expect("left");
+    for words in [
+        "link add link vt-l name guests type vlan id 100",
+        "address add 192.0.2.2/24 dev guests",
+        "link set guests up",
+        "link add link vt-l name service type vlan proto 802.1ad id 200",
+        "link set service up",
+        "link add link service name customers type vlan id 100",
+        "address add 203.0.113.2/24 dev customers",
+        "link set customers up",
+    ] {
+        ip(&left, words);
+    }
+    for (gateway, own) in [("192.0.2.1", "192.0.2.2"), ("203.0.113.1", "203.0.113.2")] {
+        ip(&left, &format!("route replace 198.51.100.0/24 via {gateway} src {own}"));
+        ping(&left);
+        send(&left, &right, RIGHT);
+        send(&right, &left, own);
+    }
+    for link in ["customers", "service", "guests"] {
+        ip(&left, &format!("link delete {link}"));
+    }
+    let counters = stage.finish(vec![left, right]).expect("nothing is left");
+    assert_eq!(counters.faults("vt"), [""; 0]);
+    let large = |name: &str| counters.get(&format!("vt.trunk.{name}.left_segments"));
+    assert!(large("rx") > 0 && large("tx") > 0, "large packets have tags in both directions: {counters:?}");
+}
+
+#[test]
+fn a_kernel_router_has_a_vlan() {
+    support::needs!(Root, Program("ip"), Program("busybox"));
+    if !inbox::inside() {
+        println!("SKIPPED: not in the box, whose kernel has 802.1Q");
+        return;
+    }
+    let name = |side: &str| format!("vk-{side}-{}", std::process::id());
+    let nic = |side: &str, more: &str| {
+        let netns = name(side);
+        format!("[[router.nic]]\nname = \"{side}\"\nattach = \"veth:vk-{side}\"\nnetns = \"{netns}\"\n{more}")
+    };
+    let text = "[[router]]\nname = \"vk\"\nengine = \"kernel\"\n".to_owned()
+        + &nic("west", "")
+        + &nic("east", "address = \"198.51.100.1/24\"\n")
+        + "[[router.interface]]\nname = \"guests\"\nnic = \"west\"\nvlan = 100\naddress = \"192.0.2.1/24\"\n";
+    let hosts = |_: &Namespace| -> anyhow::Result<(Namespace, Namespace)> {
+        Ok((Namespace::add("vk-west")?, Namespace::add("vk-east")?))
+    };
+    let started = Stage::start_with_names_after(&inbox::ringroad(), &text, &["--json"], hosts);
+    let (stage, (west, east)) = started.expect("it starts");
+    for words in [
+        "link set vk-west up",
+        "link add link vk-west name guests type vlan id 100",
+        "address add 192.0.2.2/24 dev guests",
+        "link set guests up",
+        "route add default via 192.0.2.1",
+    ] {
+        ip(&west, words);
+    }
+    for words in [
+        "address add 198.51.100.2/24 dev vk-east",
+        "link set vk-east up",
+        "route add default via 198.51.100.1",
+    ] {
+        ip(&east, words);
+    }
+    ping(&west);
+    send(&west, &east, RIGHT);
+    ip(&west, "link delete guests");
+    stage.finish_troubled(vec![west, east]).expect("nothing is left");
+}
