@@ -187,35 +187,31 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
         for ((mut buffer, way), came) in burst.drain(..).zip(ways).zip(came) {
             let (len, generation) = (buffer.wire_len(), self.generation);
             let out = match *way {
-                Way::Slow => None,
+                Way::Slow => {
+                    self.accept(platform, buffer, *came);
+                    continue;
+                }
                 Way::Four(destination, step) => {
                     let hop = routes.second(step);
-                    match self.adjacencies.find(hop, destination, len, generation) {
-                        Some(entry) => {
-                            rewrite(&mut buffer, &entry.header);
-                            Some(entry.nic())
-                        }
-                        None => self.detour(&mut buffer, (hop, destination)),
-                    }
+                    let Some(entry) = self.adjacencies.find(hop, destination, len, generation) else {
+                        forwarded += self.detour(platform, buffer, (hop, destination), *came);
+                        continue;
+                    };
+                    rewrite(&mut buffer, &entry.header);
+                    entry.nic()
                 }
                 Way::Six(destination, step) => {
                     let hop = table.found(step);
-                    match self.adjacencies.find6(hop, destination, len, generation) {
-                        Some(entry) => {
-                            age(&mut buffer, &entry.header);
-                            Some(entry.nic())
-                        }
-                        None => self.detour6(&mut buffer, (hop, destination)),
-                    }
+                    let Some(entry) = self.adjacencies.find6(hop, destination, len, generation) else {
+                        forwarded += self.detour6(platform, buffer, (hop, destination), *came);
+                        continue;
+                    };
+                    age(&mut buffer, &entry.header);
+                    entry.nic()
                 }
             };
-            match out {
-                Some(out) => {
-                    self.append(platform, out, buffer);
-                    forwarded += 1;
-                }
-                None => self.accept(platform, buffer, *came),
-            }
+            self.append(platform, out, buffer);
+            forwarded += 1;
         }
         self.counters.forwarded.add(forwarded);
         frames
