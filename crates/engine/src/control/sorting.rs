@@ -138,13 +138,14 @@ impl Sorting<'_> {
         // A bit for each frame of the router that is for a virtual one.
         let mut virtuals = 0_u64;
         let mut control: [Frames<'_>; Class::ALL.len()] = array::from_fn(|_| Frames::new());
+        let mut counts = [0; 3];
         for frame in frames {
             let mut head = [0; HEAD];
             let len = frame.octets().copy_to_slice(&mut head);
             let head = head.get(..len).unwrap_or_default();
             let mac = self.own_mac(head);
             let verdict = verdict(head, mac, self.known);
-            self.count(verdict);
+            counts[verdict as usize] += 1;
             if verdict != Verdict::Control {
                 virtuals |= u64::from(mac != self.punter.mac) << router.len();
                 router.push(*frame);
@@ -157,6 +158,7 @@ impl Sorting<'_> {
                 _ => {}
             }
         }
+        self.count(counts);
         for batch in control.iter().filter(|batch| !batch.is_empty()) {
             deliver(&*self.punter.shadow, batch);
         }
@@ -193,15 +195,17 @@ impl Sorting<'_> {
         gate.gate.lock().unwrap_or_else(PoisonError::into_inner).pass(head, now, &gate.classes)
     }
 
-    fn count(&self, verdict: Verdict) {
+    /// Counts the frames of a burst, whose numbers are in the order of the verdicts.
+    fn count(&self, counts: [u64; 3]) {
         let sorted = &self.gate.sorted;
-        let counter = match verdict {
-            Verdict::Router => &sorted.for_router,
-            Verdict::Control => &sorted.for_control,
-            Verdict::Both => &sorted.for_both,
-        };
-        sorted.frames.add(1);
-        counter.add(1);
+        sorted.frames.add(counts.iter().sum());
+        for (verdict, counter) in [
+            (Verdict::Router, &sorted.for_router),
+            (Verdict::Control, &sorted.for_control),
+            (Verdict::Both, &sorted.for_both),
+        ] {
+            counter.add(counts[verdict as usize]);
+        }
     }
 }
 
