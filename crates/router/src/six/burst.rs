@@ -59,6 +59,7 @@ fn is_six<B: Buffer>(buffer: &mut B) -> bool {
     head_word(buffer.head(), 12) & 0xffff == PLAIN & 0xffff
 }
 
+#[inline(always)]
 fn address(head: &[u8; HEAD], at: usize) -> u128 {
     let mut octets = [0; 16];
     octets.copy_from_slice(&head[at..at + 16]);
@@ -155,7 +156,7 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
                 }
             }
         }
-        for way in ways.iter_mut() {
+        for way in ways.iter_mut().take(burst.len()) {
             if let Way::Four(destination, step) = way {
                 *step = routes.first(*destination);
             }
