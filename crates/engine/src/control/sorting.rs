@@ -81,6 +81,8 @@ pub(crate) struct PuntSource {
 struct Known {
     own: Arc<Vec<IpAddr>>,
     control: Arc<Vec<IpAddr>>,
+    /// A bit for each last octet that one of them has: most frames are for others, and need not be compared with them.
+    ends: [u64; 4],
     /// Ethernet addresses of virtual routers.
     macs: Vec<[u8; 6]>,
     version: u32,
@@ -89,11 +91,25 @@ struct Known {
 impl Addresses for Known {
     #[inline]
     fn owner(&self, ip: IpAddr) -> Option<Owner> {
+        let (word, bit) = end(ip);
+        if self.ends[word] & bit == 0 {
+            return None;
+        }
         if self.own.binary_search(&ip).is_ok() {
             return Some(Owner::Router);
         }
         self.control.binary_search(&ip).is_ok().then_some(Owner::Control)
     }
+}
+
+/// Returns the place of an address in [`Known::ends`].
+#[inline]
+fn end(ip: IpAddr) -> (usize, u64) {
+    let last = match ip {
+        IpAddr::V4(ip) => ip.octets()[3],
+        IpAddr::V6(ip) => ip.octets()[15],
+    };
+    (usize::from(last >> 6), 1 << (last & 63))
 }
 
 impl Known {
@@ -110,7 +126,13 @@ impl Known {
     fn of(punter: &Punter, version: u32) -> Self {
         let Punter { own, learned, virtual_nic, .. } = punter;
         let macs = virtual_nic.map(|nic| learned.macs(nic)).unwrap_or_default();
-        Self { own: own.clone(), control: learned.addresses(), macs, version }
+        let control = learned.addresses();
+        let mut ends = [0; 4];
+        for ip in own.iter().chain(control.iter()) {
+            let (word, bit) = end(*ip);
+            ends[word] |= bit;
+        }
+        Self { own: own.clone(), control, ends, macs, version }
     }
 }
 
