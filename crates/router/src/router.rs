@@ -181,6 +181,7 @@ impl<'a, B: Buffer, R: Routes> Router<'a, B, R> {
 
     /// Reads the clock and handles timers: repeats requests, gives up neighbours, keeps neighbours fresh.
     /// [`Router::poll`] calls it every 64 passes; call it after a sleep.
+    #[inline(never)]
     pub fn tick<P: Platform<Buffer = B>>(&mut self, platform: &mut P) {
         self.now = platform.now();
         if self.keeper {
