@@ -152,7 +152,8 @@ impl FrameBuffer {
     /// Returns false, and changes nothing, if that is too far, or the metadata cannot follow.
     fn shift(&mut self, keep: usize, by: i8) -> bool {
         let shift = self.at.wrapping_sub(self.base()) as i64 + i64::from(by);
-        let Some(offload) = self.offload().moved(by.into()) else { return false };
+        // A frame that begins later has its network header nearer to its beginning.
+        let Some(offload) = self.offload().moved(-i16::from(by)) else { return false };
         let Some(len) = self.len.checked_add_signed(-i32::from(by)) else { return false };
         if shift.abs() > MOST_SHIFT || keep > len.min(self.len) as usize || keep > self.room() as usize {
             return false;

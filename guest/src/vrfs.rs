@@ -74,21 +74,16 @@ impl<R: Routes + 'static> Vrfs<R> {
             firmware.receive(nic, &mut arrived);
             frames += arrived.len();
             while !arrived.is_empty() {
-                arrived = self.serve_one(firmware, nic, arrived);
+                self.serve_one(firmware, nic, &mut arrived);
             }
         }
         frames
     }
 
-    /// Gives the router of the first frame all that are for it; returns the other ones.
-    fn serve_one(
-        &mut self,
-        firmware: &mut Firmware,
-        nic: usize,
-        arrived: Burst<FrameBuffer>,
-    ) -> Burst<FrameBuffer> {
-        let (mut its, mut others, mut router) = (Burst::new(), Burst::new(), None);
-        for mut frame in arrived {
+    /// Gives the router of the first frame all that are for it, and leaves the other ones.
+    fn serve_one(&mut self, firmware: &mut Firmware, nic: usize, arrived: &mut Burst<FrameBuffer>) {
+        let (mut its, mut others, mut router) = (Burst::new(), Burst::<FrameBuffer>::new(), None);
+        for mut frame in arrived.drain(..) {
             let of = self.trunks.router_of(&mut frame, nic as u8).unwrap_or(self.owners[nic]);
             let whose = if *router.get_or_insert(of) == of { &mut its } else { &mut others };
             // Each has room for all frames.
@@ -98,7 +93,10 @@ impl<R: Routes + 'static> Vrfs<R> {
             Some(vrf) => vrf.router.take(firmware, nic, &mut its),
             None => its.into_iter().for_each(|frame| firmware.free(frame)),
         }
-        others
+        // Mostly there are none.
+        for frame in others.drain(..) {
+            let _ = arrived.try_push(frame);
+        }
     }
 
     /// Tells the host the epoch of the routes that all of them have adopted: the host publishes that of the first one last,

@@ -9,6 +9,7 @@
 //! rate without the attacker, and lose frames only in its own full queues; the data plane must survive, and `ps` must be answered
 //! within 100 ms. All other observations are only reported: CPU time of other threads, and memory and descriptors held.
 
+mod clients;
 mod guests;
 mod list;
 mod own;

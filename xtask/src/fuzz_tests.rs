@@ -40,3 +40,18 @@ fn what_a_target_has_found_now_is_told_with_how_to_reproduce_it() {
     assert_eq!(how_to_reproduce(root, "rings", started), told);
     assert_eq!(how_to_reproduce(root, "pci", started), [""; 0], "another target's");
 }
+
+#[test]
+fn each_target_is_a_program_has_inputs_and_is_named_at_a_door() {
+    let read = |file: &str| std::fs::read_to_string(root().join(file)).expect("a file of the tree");
+    let (manifest, page) = (read("fuzz/Cargo.toml"), read("SECURITY.md"));
+    let doors: Vec<_> = page.lines().filter(|line| line.contains("fuzz `")).collect();
+    for target in targets() {
+        let program = format!("[[bin]]\nname = \"{target}\"\npath = \"fuzz_targets/{target}.rs\"\n");
+        assert!(manifest.contains(&program), "{target} is no program in fuzz/Cargo.toml");
+        let inputs = std::fs::read_dir(root().join("fuzz/corpus").join(&target));
+        assert!(inputs.is_ok_and(|mut inputs| inputs.next().is_some()), "{target} has no stored input");
+        let word = format!("`{target}`");
+        assert!(doors.iter().any(|door| door.contains(&word)), "SECURITY.md names {target} at no door");
+    }
+}

@@ -28,6 +28,9 @@ const FORBIDDEN: [(&str, &str, &str); 8] = [
     ("allow(dead", "_code)", "code that nobody uses"),
 ];
 
+/// Top-level folders with which the names of files in documents begin.
+const FOLDERS: &str = "bench crates docs examples figures fuzz guest lab src tests xtask";
+
 /// Violation of a rule, with its location.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
@@ -47,7 +50,9 @@ pub(crate) fn faults(root: &Path) -> Result<Vec<Fault>> {
     let mut found = Vec::new();
     for file in texts(root)? {
         let text = fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
-        found.extend(judge(file.strip_prefix(root).unwrap_or(&file), &text));
+        let path = file.strip_prefix(root).unwrap_or(&file);
+        found.extend(judge(path, &text));
+        found.extend(lost_files(path, &text, |named| root.join(named).exists()));
     }
     Ok(found)
 }
@@ -96,6 +101,31 @@ fn judge(path: &Path, text: &str) -> Vec<Fault> {
     for (number, line) in text.lines().enumerate().filter(|_| !tests) {
         let hits = FORBIDDEN.iter().filter(|(head, tail, _)| line.contains(&format!("{head}{tail}")));
         found.extend(hits.map(|(head, tail, why)| fault(number + 1, format!("`{head}{tail}`: {why}"))));
+    }
+    found
+}
+
+/// Finds what a document names as a file of the tree and is none. The changelog names what was there once.
+fn lost_files(path: &Path, text: &str, is_there: impl Fn(&str) -> bool) -> Vec<Fault> {
+    if path.extension().is_none_or(|kind| kind != "md") || path.ends_with("CHANGELOG.md") {
+        return Vec::new();
+    }
+    let is_lost = |word: &&str| {
+        let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-".contains(letter);
+        let top = word.split_once('/').map(|(top, _)| top);
+        let is_name = word.chars().all(is_plain) && FOLDERS.split(' ').any(|folder| top == Some(folder));
+        is_name && !is_there(word) && !is_there(&format!("{word}.rs"))
+    };
+    let mut found = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        // Code stands between every other pair of backticks.
+        let lost = line.split('`').skip(1).step_by(2).filter(is_lost);
+        let fault = |word: &str| Fault {
+            path: path.to_owned(),
+            line: number + 1,
+            what: format!("there is no `{word}`: name the file from the top of the tree"),
+        };
+        found.extend(lost.map(fault));
     }
     found
 }

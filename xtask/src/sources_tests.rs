@@ -1,6 +1,6 @@
 use std::path::Path;
 
-use super::judge;
+use super::{judge, lost_files};
 
 fn faults(path: &str, text: &str) -> Vec<String> {
     judge(Path::new(path), text).iter().map(ToString::to_string).collect()
@@ -29,6 +29,18 @@ fn a_crate_forbids_unsafe_code_unless_it_is_one_of_the_few() {
     assert_eq!(faults("crates/fib/src/lib.rs", "//! x").len(), 1);
     assert_eq!(faults("crates/fib/src/lib.rs", "#![forbid(unsafe_code)]").len(), 0);
     assert_eq!(faults("crates/ring/src/lib.rs", "//! x").len(), 0);
+}
+
+#[test]
+fn a_file_that_a_document_names_is_there() {
+    let text = "`crates/nic`, `crates/nic/src/lib`\n`tests/gone.rs`, `crates/nic/src/gone`, `tests/*.rs`";
+    let there = |named: &str| ["crates/nic/src/lib.rs", "crates/nic"].contains(&named);
+    let found: Vec<_> =
+        lost_files(Path::new("docs/nic.md"), text, there).iter().map(ToString::to_string).collect();
+    assert_eq!(found.len(), 2, "{found:?}");
+    assert!(found[0].starts_with("docs/nic.md:2: there is no `tests/gone.rs`"), "{found:?}");
+    assert!(lost_files(Path::new("CHANGELOG.md"), text, there).is_empty());
+    assert!(lost_files(Path::new("crates/nic/src/lib.rs"), text, there).is_empty());
 }
 
 #[test]

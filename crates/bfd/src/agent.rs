@@ -163,7 +163,8 @@ impl Agent {
 
     fn add(&mut self, wanted: &dplane::Wanted, now: u64, tell: &mut dyn FnMut(Told<'_>)) {
         let (number, path) = (wanted.watch.config.number, &wanted.watch.path);
-        let is_known = self.sessions.get(number).is_some();
+        // A session that goes on under another number needs no room.
+        let is_known = self.sessions.get(number).is_some() || number != 0 && self.take_over(number, path);
         if number == 0 || !is_known && self.sessions.len() >= MOST {
             dplane::put_down(&mut self.to_bfdd, number);
             return tell(Told::Refused { path });
@@ -171,7 +172,6 @@ impl Agent {
         for what in wanted.unsupported.iter().copied() {
             tell(Told::Unsupported { path, what });
         }
-        let is_known = is_known || self.take_over(number, path);
         self.stale.remove(&number);
         let to_bfdd = self.is_connected.then_some(&mut self.to_bfdd);
         self.sessions.set(&wanted.watch, now, &mut relayed(to_bfdd, tell));

@@ -137,11 +137,8 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
                 let out = entry.nic();
                 self.append(platform, out, buffer);
                 forwarded += 1;
-            } else if let Some(out) = self.detour(&mut buffer, (hop, lookup.destination)) {
-                self.append(platform, out, buffer);
-                forwarded += 1;
             } else {
-                self.accept(platform, buffer, nic as u8);
+                forwarded += self.detour(platform, buffer, (hop, lookup.destination), nic as u8);
             }
         }
         self.counters.forwarded.add(forwarded);

@@ -1,11 +1,11 @@
 //! Forwarding of packets whose prepared header is not in the entry that the hot path reads first: their route has a group of
 //! next hops, or they leave by a VLAN. Both hot paths come here before they give a frame to the slow path, so that all others
-//! pay nothing.
+//! pay nothing. They give the buffer away: one whose address they passed on would have to lie in memory for every frame.
 
 use frame::{ethernet, ipv4, vlan};
 
 use crate::burst::{NOT_FOR_US, rewrite};
-use crate::platform::{Buffer, HEAD};
+use crate::platform::{Buffer, HEAD, Platform};
 use crate::router::Router;
 use crate::routes::{Routes, Routes6};
 use crate::six::burst::age;
@@ -16,10 +16,59 @@ const HOPS: usize = ethernet::HEADER + 7;
 const _: () = assert!(TTL + 4 + vlan::MOST * vlan::TAG <= HEAD);
 
 impl<B: Buffer, R: Routes> Router<'_, B, R> {
-    /// Rewrites an IPv4 packet whose route has a group or leads by a VLAN, if the header of its next hop is prepared; returns the
-    /// NIC by which it leaves. `None`, and the packet is as before: the slow path has to handle it.
+    /// Forwards an IPv4 packet that came by interface `nic` and whose route has a group or leads by a VLAN, if the header of its
+    /// next hop is prepared. Any other frame goes to the slow path. Returns how many frames were forwarded here: one, or none.
+    #[cold]
     #[inline(never)]
-    pub(crate) fn detour(&self, buffer: &mut B, (mut hop, destination): (u32, u32)) -> Option<usize> {
+    pub(crate) fn detour<P: Platform<Buffer = B>>(
+        &mut self,
+        platform: &mut P,
+        mut buffer: B,
+        way: (u32, u32),
+        nic: u8,
+    ) -> u64 {
+        let out = self.prepared(&mut buffer, way);
+        self.send_or_accept(platform, buffer, out, nic)
+    }
+
+    /// Handles an IPv6 packet as [`Router::detour`] does an IPv4 one.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn detour6<P: Platform<Buffer = B>>(
+        &mut self,
+        platform: &mut P,
+        mut buffer: B,
+        way: (u32, u128),
+        nic: u8,
+    ) -> u64 {
+        let out = self.prepared6(&mut buffer, way);
+        self.send_or_accept(platform, buffer, out, nic)
+    }
+
+    #[inline(always)]
+    fn send_or_accept<P: Platform<Buffer = B>>(
+        &mut self,
+        platform: &mut P,
+        buffer: B,
+        out: Option<usize>,
+        nic: u8,
+    ) -> u64 {
+        match out {
+            Some(out) => {
+                self.append(platform, out, buffer);
+                1
+            }
+            None => {
+                self.accept(platform, buffer, nic);
+                0
+            }
+        }
+    }
+
+    /// Rewrites an IPv4 packet, of which the number of the next hop and the destination are given; returns the NIC by which it
+    /// leaves. `None`, and the packet is as before: its header is not prepared.
+    #[inline(always)]
+    fn prepared(&self, buffer: &mut B, (mut hop, destination): (u32, u32)) -> Option<usize> {
         let (entries, len, generation) = (&self.adjacencies, buffer.wire_len(), self.generation);
         if destination == NOT_FOR_US {
             return None;
@@ -41,9 +90,9 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
         Some(port)
     }
 
-    /// Handles an IPv6 packet as [`Router::detour`] does an IPv4 one.
-    #[inline(never)]
-    pub(crate) fn detour6(&self, buffer: &mut B, (mut hop, destination): (u32, u128)) -> Option<usize> {
+    /// Rewrites an IPv6 packet as [`Router::prepared`] does an IPv4 one.
+    #[inline(always)]
+    fn prepared6(&self, buffer: &mut B, (mut hop, destination): (u32, u128)) -> Option<usize> {
         let (entries, len, generation) = (&self.adjacencies, buffer.wire_len(), self.generation);
         if entries.is_group6(hop, generation) {
             hop = self.routes.six().member(hop, self.flow(buffer));

@@ -16,6 +16,7 @@ use crate::reverse_path::ReversePath;
 use crate::routes::{Routes, Routes6};
 use crate::slow::Origin;
 use crate::sources::OwnSourceFilter;
+use crate::tags::Places;
 
 /// Passes between two reads of the clock.
 const CLOCK_EVERY: u32 = 64;
@@ -47,6 +48,7 @@ pub struct Router<'a, B, R> {
     pub(crate) nics: &'a mut [Nic],
     /// Number of NICs.
     pub(crate) ports: usize,
+    pub(crate) places: Places,
     pub(crate) sources: OwnSourceFilter,
     pub(crate) routes: R,
     pub(crate) neighbours: &'a Neighbours<'a>,
@@ -98,6 +100,7 @@ impl<'a, B: Buffer, R: Routes> Router<'a, B, R> {
         let checks = |own: &Nic| u64::from(own.reverse_path != ReversePath::Off);
         Self {
             checked: nics.iter().zip(0..).fold(0, |bits, (own, nic)| bits | checks(own) << nic),
+            places: Places::new(nics),
             sources: OwnSourceFilter::new(nics),
             nics,
             ports: ports.min(MAX_NICS),
@@ -178,6 +181,7 @@ impl<'a, B: Buffer, R: Routes> Router<'a, B, R> {
 
     /// Reads the clock and handles timers: repeats requests, gives up neighbours, keeps neighbours fresh.
     /// [`Router::poll`] calls it every 64 passes; call it after a sleep.
+    #[inline(never)]
     pub fn tick<P: Platform<Buffer = B>>(&mut self, platform: &mut P) {
         self.now = platform.now();
         if self.keeper {

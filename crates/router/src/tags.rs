@@ -5,13 +5,32 @@
 //! NIC, and put on where the hot path looks for what has no entry of the usual kind (`crate::detour`). Either moves the twelve
 //! octets before the tags, if the platform's buffers have room before the frame.
 
+use arrayvec::ArrayVec;
 use frame::{ethernet, vlan};
 use ledger::VlanCounters;
 
+use crate::config::{MAX_INTERFACES, Nic};
 use crate::platform::{Buffer, Platform};
 use crate::router::Router;
 use crate::routes::Routes;
 use crate::slow::{Origin, ethertype};
+
+/// The place of each interface, by its number: few cache lines, where the interfaces themselves have several each.
+pub(crate) struct Places(ArrayVec<u32, MAX_INTERFACES>);
+
+impl Places {
+    /// Creates the places of these interfaces.
+    pub(crate) fn new(nics: &[Nic]) -> Self {
+        Self(nics.iter().map(|own| place(own.port, &own.tags)).collect())
+    }
+}
+
+/// Returns a number for a NIC and the VLANs of at most two tags. Priorities do not matter, and neither do the kinds of tags: some
+/// devices have customer tags on the outside.
+fn place(nic: u8, tags: &[vlan::Tag]) -> u32 {
+    let start = u32::from(nic) << 2 | tags.len() as u32;
+    tags.iter().fold(start, |place, tag| place << 12 | u32::from(tag.id()))
+}
 
 impl<B: Buffer, R: Routes> Router<'_, B, R> {
     /// Handles a frame with tags from a NIC.
@@ -58,19 +77,14 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
         if usize::from(nic) >= self.ports || vlan::is_tag(tags.ethertype) {
             return None;
         }
-        if matches!(tags.tags(), [only] if only.id() == 0) {
-            return Some(nic);
+        match tags.tags() {
+            [] => None,
+            [only] if only.id() == 0 => Some(nic),
+            tags => {
+                let wanted = place(nic, tags);
+                self.places.0.iter().position(|own| *own == wanted).map(|at| at as u8)
+            }
         }
-        let same = |own: &[vlan::Tag]| {
-            // Some devices have customer tags on the outside.
-            own.len() == tags.tags().len()
-                && own.iter().zip(tags.tags()).all(|(own, tag)| own.id() == tag.id())
-        };
-        let found = self
-            .nics
-            .iter()
-            .position(|own| own.port == nic && !own.tags.is_empty() && same(own.tags.as_slice()));
-        found.map(|at| at as u8)
     }
 
     /// Returns the NIC by which a frame leaves, with the tags of its interface in front; `None` if they cannot be put there,

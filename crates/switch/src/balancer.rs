@@ -383,10 +383,13 @@ fn in_turn(order: &[u8], frames: usize, turn: &mut usize, choices: &mut [u8; BUR
     if order.is_empty() {
         return;
     }
+    // The order may have become shorter.
+    let mut next = *turn % order.len();
     for choice in choices.iter_mut().take(frames) {
-        *choice = order[*turn % order.len()];
-        *turn = (*turn + 1) % order.len();
+        *choice = order[next];
+        next = if next + 1 < order.len() { next + 1 } else { 0 };
     }
+    *turn = next;
 }
 
 impl Sink for Balancer {

@@ -8,8 +8,9 @@ use bootinfo::Misdeed;
 use support::HugePages;
 use support::attack::{Attack, Deed, Machine, Misuse, Program};
 
+use super::clients::{HalfRequests, Listeners, NonReadingClients};
 use super::guests::Guests;
-use super::own::{Locks, NonReadingClients, Owner, Storm, Threads, apply, set};
+use super::own::{Flaps, Locks, Owner, Storm, Threads, apply, set};
 use super::pipe::{NamedPipe, Reader};
 use super::scene::{Scene, VictimConfig};
 use crate::step::target_dir;
@@ -108,7 +109,7 @@ macro_rules! program {
 }
 
 /// All attacks.
-pub(super) static ALL: [Spec; 36] = [
+pub(super) static ALL: [Spec; 39] = [
     machine!("wait", Wait, "a vhost-user peer's eventfd makes whoever writes it wait"),
     machine!("wait-a-little", WaitALittle, "the same, but each call of it for less than 0.1 s"),
     machine!("terabytes", Terabytes, "a peer shares 32 ranges of 1 TiB"),
@@ -156,6 +157,16 @@ pub(super) static ALL: [Spec; 36] = [
     machine!("indices", Indices, "a peer changes indices and descriptors while they are read"),
     machine!("deaf", Deaf, "a peer asks and reads no answer"),
     Spec::new(["control", "13 clients of the control socket ask and read nothing"], PROCESS, control),
+    Spec::new(
+        ["events", "12 clients of the control socket ask for events, which the owner causes, and read none"],
+        PROCESS,
+        events,
+    ),
+    Spec::new(
+        ["halves", "clients of the control socket apply files of 1 MiB, and stay without an end or leave"],
+        PROCESS,
+        halves,
+    ),
     Spec::new(["telemetry", "64 clients of the telemetry ask and read nothing"], SCRAPED, telemetry),
     Spec {
         wants: Wants::NamedPipe,
@@ -166,6 +177,7 @@ pub(super) static ALL: [Spec; 36] = [
         )
     },
     Spec::new(["storm", "a host sends ARP broadcasts into a TAP"], TAP, storm),
+    Spec::new(["flaps", "a host sets its end of a TAP down and up, and changes its MTU"], TAP, flaps),
     Spec::new(["cable", "the owner pulls and plugs a cable"], PROCESS, cable),
     Spec::new(["apply", "the owner applies two files in turn"], PROCESS, applies),
 ];
@@ -202,6 +214,14 @@ fn control(_: &mut Scene) -> Result<Attacker> {
     Ok(Box::new(NonReadingClients::control()?))
 }
 
+fn events(scene: &mut Scene) -> Result<Attacker> {
+    Ok(Box::new(Listeners::new(scene, vec![apply(ROUTED), apply(PROCESS)])?))
+}
+
+fn halves(scene: &mut Scene) -> Result<Attacker> {
+    Ok(Box::new(HalfRequests::new(scene.site)?))
+}
+
 fn telemetry(_: &mut Scene) -> Result<Attacker> {
     Ok(Box::new(NonReadingClients::telemetry()))
 }
@@ -212,6 +232,10 @@ fn pipe(_: &mut Scene) -> Result<Attacker> {
 
 fn storm(scene: &mut Scene) -> Result<Attacker> {
     Ok(Box::new(Storm::new(scene)?))
+}
+
+fn flaps(scene: &mut Scene) -> Result<Attacker> {
+    Ok(Box::new(Flaps::new(scene)?))
 }
 
 fn cable(scene: &mut Scene) -> Result<Attacker> {
@@ -250,3 +274,7 @@ impl Attack for Keeper {
         self.program.rest()
     }
 }
+
+#[cfg(test)]
+#[path = "list_tests.rs"]
+mod tests;

@@ -1,28 +1,24 @@
 //! Attackers that are neither vhost-user peers nor guests: users of the host, owners that issue many requests,
 //! hosts on a wire.
 
-use std::io::Write;
-use std::os::fd::AsFd;
-use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
-use std::thread::{self, sleep};
+use std::path::PathBuf;
+use std::process::Command;
+use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Result, anyhow, ensure};
 use api::{Client, Request};
 use support::attack::Attack;
 use support::{PacketSocket, UnprivilegedLocker, all_below};
 
-use super::scene::{NAME, Scene, VictimConfig};
+use super::scene::{Scene, VictimConfig};
 
-/// Interval between two looks.
-const LOOK: Duration = Duration::from_millis(20);
-/// Simultaneous clients: one less than the run accepts, in addition to the two that measure.
-const CLIENTS: usize = 13;
-/// Simultaneous scrapers.
-const SCRAPERS: usize = 64;
-/// Socket of the telemetry.
-const METRICS: &str = "/run/ringroad-attacks.sock";
+/// TAP of the attacked router, whose other end a host has.
+const WIRE: &str = "attack-tap";
+/// Its MTU, which a host restores.
+const MTU: &str = "1500";
+/// Timeout of `ip`.
+const PATIENCE: Duration = Duration::from_secs(60);
 /// Threads created in one act.
 const BURST: u32 = 200;
 
@@ -102,78 +98,6 @@ impl Attack for Threads {
     }
 }
 
-/// Clients that send as many requests as they can and read no answers.
-pub(super) struct NonReadingClients {
-    socket: PathBuf,
-    question: Vec<u8>,
-    clients: Vec<Option<UnixStream>>,
-}
-
-impl NonReadingClients {
-    /// Clients of the control socket.
-    pub(super) fn control() -> Result<Self> {
-        let socket = Path::new("/run/ringroad/runs").join(NAME).join("control");
-        let question = api::encode_request(&Request::Show { router: "near".to_owned() })?;
-        Ok(Self { socket, question, clients: (0..CLIENTS).map(|_| None).collect() })
-    }
-
-    /// Clients of the telemetry.
-    pub(super) fn telemetry() -> Self {
-        let question = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n".to_vec();
-        let clients = (0..SCRAPERS).map(|_| None).collect();
-        Self { socket: METRICS.into(), question, clients }
-    }
-}
-
-impl Attack for NonReadingClients {
-    fn act(&mut self, until: Instant) -> Result<bool> {
-        let mut asked = false;
-        for client in &mut self.clients {
-            if client.as_ref().is_some_and(is_left) {
-                *client = None;
-            }
-            if client.is_none() && Instant::now() < until {
-                *client = connect(&self.socket)?;
-            }
-            while let Some(stream) = client
-                && Instant::now() < until
-                && stream.write(&self.question).is_ok_and(|sent| sent == self.question.len())
-            {
-                asked = true;
-            }
-        }
-        if !asked {
-            sleep(LOOK.min(until.saturating_duration_since(Instant::now())));
-        }
-        Ok(asked)
-    }
-
-    fn rest(&mut self) -> Result<()> {
-        self.clients.iter_mut().for_each(|client| *client = None);
-        Ok(())
-    }
-}
-
-/// Opens a non-blocking connection; none if the listener's backlog is full.
-fn connect(path: &Path) -> Result<Option<UnixStream>> {
-    use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-    match connect(&socket, &SocketAddrUnix::new(path)?) {
-        Ok(()) => Ok(Some(socket.into())),
-        Err(rustix::io::Errno::AGAIN) => Ok(None),
-        Err(error) => Err(error).with_context(|| path.display().to_string()),
-    }
-}
-
-/// Returns true if the peer has hung up. Its data is not read.
-fn is_left(stream: &UnixStream) -> bool {
-    use rustix::event::{PollFd, PollFlags, Timespec, poll};
-    let mut fds = [PollFd::from_borrowed_fd(stream.as_fd(), PollFlags::RDHUP)];
-    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-    poll(&mut fds, Some(&now)).is_ok_and(|ready| ready > 0)
-}
-
 /// Host that sends broadcasts and ARP requests as fast as its TAP accepts them.
 pub(super) struct Storm {
     wire: PacketSocket,
@@ -182,8 +106,8 @@ pub(super) struct Storm {
 
 impl Storm {
     pub(super) fn new(scene: &mut Scene) -> Result<Self> {
-        let host = scene.host("attack-tap")?;
-        let wire = PacketSocket::open(&host, "attack-tap")?;
+        let host = scene.host(WIRE)?;
+        let wire = PacketSocket::open(&host, WIRE)?;
         scene.hosts.push(host);
         Ok(Self { wire, number: 0 })
     }
@@ -206,5 +130,44 @@ impl Attack for Storm {
             self.wire.send(&self.question())?;
         }
         Ok(true)
+    }
+}
+
+/// Host that sets its end of a TAP down and up, and changes its MTU.
+pub(super) struct Flaps {
+    /// Name of the host's namespace.
+    host: String,
+    turn: usize,
+}
+
+impl Flaps {
+    /// Changes in turn, as arguments of `ip link set`.
+    const CHANGES: [&[&str]; 5] = [&["down"], &["up"], &["mtu", "9000"], &["mtu", "68"], &["mtu", MTU]];
+
+    pub(super) fn new(scene: &mut Scene) -> Result<Self> {
+        let host = scene.host(WIRE)?;
+        let name = host.name().to_owned();
+        scene.hosts.push(host);
+        Ok(Self { host: name, turn: 0 })
+    }
+
+    fn change(&self, words: &[&str]) -> Result<()> {
+        let mut command = Command::new("ip");
+        command.args(["-n", &self.host, "link", "set", WIRE]).args(words);
+        let done = support::run(&mut command, PATIENCE)?;
+        ensure!(done.status.success(), "ip link set {WIRE} {}: {}", words.join(" "), done.stderr);
+        Ok(())
+    }
+}
+
+impl Attack for Flaps {
+    fn act(&mut self, _: Instant) -> Result<bool> {
+        self.change(Self::CHANGES[self.turn % Self::CHANGES.len()])?;
+        self.turn += 1;
+        Ok(true)
+    }
+
+    fn rest(&mut self) -> Result<()> {
+        self.change(&["mtu", MTU, "up"])
     }
 }

@@ -162,6 +162,29 @@ fn a_session_without_a_number_is_refused() {
 }
 
 #[test]
+fn a_session_too_many_is_refused_and_one_that_goes_on_is_not() {
+    let (mut agent, most) = (Agent::new(1), MOST as u32);
+    let mut refused = |number: u32, path: u32, is_new_bfdd: bool| {
+        if is_new_bfdd {
+            agent.connected();
+        }
+        let (mut order, mut count) = (message(2, number), 0);
+        // The header has eight octets.
+        order[28..32].copy_from_slice(&(0x0a00_0000 + path).to_be_bytes());
+        let mut note = |told: Told<'_>| count += usize::from(matches!(told, Told::Refused { .. }));
+        agent.hear(&order, 0, &mut note).expect("sound");
+        (count, agent.sessions().len())
+    };
+    for number in 1..=most {
+        assert_eq!(refused(number, number, number == 1), (0, number as usize));
+    }
+    assert_eq!(refused(most + 1, most + 1, false), (1, MOST));
+    assert_eq!(refused(most, most, false), (0, MOST), "it is there");
+    assert_eq!(refused(most + 2, 1, true), (0, MOST), "it is that of the former bfdd");
+    assert_eq!(refused(most + 1, most + 1, false), (1, MOST));
+}
+
+#[test]
 fn a_bfdd_that_does_not_read_is_noticed() {
     let mut agent = Agent::new(1);
     agent.connected();

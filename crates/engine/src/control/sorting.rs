@@ -81,6 +81,8 @@ pub(crate) struct PuntSource {
 struct Known {
     own: Arc<Vec<IpAddr>>,
     control: Arc<Vec<IpAddr>>,
+    /// A bit for each last octet that one of them has: most frames are for others, and need not be compared with them.
+    ends: [u64; 4],
     /// Ethernet addresses of virtual routers.
     macs: Vec<[u8; 6]>,
     version: u32,
@@ -89,11 +91,25 @@ struct Known {
 impl Addresses for Known {
     #[inline]
     fn owner(&self, ip: IpAddr) -> Option<Owner> {
+        let (word, bit) = end(ip);
+        if self.ends[word] & bit == 0 {
+            return None;
+        }
         if self.own.binary_search(&ip).is_ok() {
             return Some(Owner::Router);
         }
         self.control.binary_search(&ip).is_ok().then_some(Owner::Control)
     }
+}
+
+/// Returns the place of an address in [`Known::ends`].
+#[inline]
+fn end(ip: IpAddr) -> (usize, u64) {
+    let last = match ip {
+        IpAddr::V4(ip) => ip.octets()[3],
+        IpAddr::V6(ip) => ip.octets()[15],
+    };
+    (usize::from(last >> 6), 1 << (last & 63))
 }
 
 impl Known {
@@ -110,7 +126,13 @@ impl Known {
     fn of(punter: &Punter, version: u32) -> Self {
         let Punter { own, learned, virtual_nic, .. } = punter;
         let macs = virtual_nic.map(|nic| learned.macs(nic)).unwrap_or_default();
-        Self { own: own.clone(), control: learned.addresses(), macs, version }
+        let control = learned.addresses();
+        let mut ends = [0; 4];
+        for ip in own.iter().chain(control.iter()) {
+            let (word, bit) = end(*ip);
+            ends[word] |= bit;
+        }
+        Self { own: own.clone(), control, ends, macs, version }
     }
 }
 
@@ -138,13 +160,14 @@ impl Sorting<'_> {
         // A bit for each frame of the router that is for a virtual one.
         let mut virtuals = 0_u64;
         let mut control: [Frames<'_>; Class::ALL.len()] = array::from_fn(|_| Frames::new());
+        let mut counts = [0; 3];
         for frame in frames {
             let mut head = [0; HEAD];
             let len = frame.octets().copy_to_slice(&mut head);
             let head = head.get(..len).unwrap_or_default();
             let mac = self.own_mac(head);
             let verdict = verdict(head, mac, self.known);
-            self.count(verdict);
+            counts[verdict as usize] += 1;
             if verdict != Verdict::Control {
                 virtuals |= u64::from(mac != self.punter.mac) << router.len();
                 router.push(*frame);
@@ -157,6 +180,7 @@ impl Sorting<'_> {
                 _ => {}
             }
         }
+        self.count(counts);
         for batch in control.iter().filter(|batch| !batch.is_empty()) {
             deliver(&*self.punter.shadow, batch);
         }
@@ -193,15 +217,17 @@ impl Sorting<'_> {
         gate.gate.lock().unwrap_or_else(PoisonError::into_inner).pass(head, now, &gate.classes)
     }
 
-    fn count(&self, verdict: Verdict) {
+    /// Counts the frames of a burst, whose numbers are in the order of the verdicts.
+    fn count(&self, counts: [u64; 3]) {
         let sorted = &self.gate.sorted;
-        let counter = match verdict {
-            Verdict::Router => &sorted.for_router,
-            Verdict::Control => &sorted.for_control,
-            Verdict::Both => &sorted.for_both,
-        };
-        sorted.frames.add(1);
-        counter.add(1);
+        sorted.frames.add(counts.iter().sum());
+        for (verdict, counter) in [
+            (Verdict::Router, &sorted.for_router),
+            (Verdict::Control, &sorted.for_control),
+            (Verdict::Both, &sorted.for_both),
+        ] {
+            counter.add(counts[verdict as usize]);
+        }
     }
 }
 

@@ -38,12 +38,28 @@ type Ways<R> = [WayOf<R>; ring::BURST];
 /// The interfaces at which the frames of a burst arrive.
 type Came = [u8; ring::BURST];
 
+/// What is checked of frames that arrive at an interface.
+#[derive(Clone, Copy)]
+struct Arrival {
+    nic: usize,
+    /// Receiver of its frames, and of those with IPv6: [`NOBODY`] if it takes no part in that.
+    own: u64,
+    own6: u64,
+    /// True if it has a filter of sources.
+    checked: bool,
+}
+
+/// No receiver of a frame, as a number.
+const NOBODY: u64 = u64::MAX;
+const _: () = assert!(NOBODY & STATIONS != NOBODY);
+
 /// Returns true if a frame says that it is IPv6.
 #[inline(always)]
 fn is_six<B: Buffer>(buffer: &mut B) -> bool {
     head_word(buffer.head(), 12) & 0xffff == PLAIN & 0xffff
 }
 
+#[inline(always)]
 fn address(head: &[u8; HEAD], at: usize) -> u128 {
     let mut octets = [0; 16];
     octets.copy_from_slice(&head[at..at + 16]);
@@ -120,11 +136,11 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
     /// arrive. Returns the number of IPv6 frames and of frames with tags.
     #[inline(always)]
     fn begin(&self, nic: usize, burst: &mut Burst<B>, (ways, came): (&mut Ways<R>, &mut Came)) -> usize {
-        let own = mac_word(self.nics[nic].mac);
+        let arrival = self.arrival(nic);
         let routes = self.routes;
         let mut mixed = 0;
         for ((buffer, way), came) in burst.iter_mut().zip(ways.iter_mut()).zip(came) {
-            *way = self.way(buffer, (nic, own));
+            *way = self.way(buffer, arrival);
             match way {
                 Way::Four(..) => {}
                 Way::Six(..) => mixed += 1,
@@ -134,14 +150,13 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
                         mixed += 1;
                         if let Some(interface) = self.untag(buffer, nic as u8) {
                             *came = interface;
-                            let interface = usize::from(interface);
-                            *way = self.way(buffer, (interface, mac_word(self.nics[interface].mac)));
+                            *way = self.way(buffer, self.arrival(interface.into()));
                         }
                     }
                 }
             }
         }
-        for way in ways.iter_mut() {
+        for way in ways.iter_mut().take(burst.len()) {
             if let Way::Four(destination, step) = way {
                 *step = routes.first(*destination);
             }
@@ -149,15 +164,23 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
         mixed
     }
 
-    /// Returns the way of a frame without tags that arrives at an interface with this Ethernet address; begins its lookup.
+    /// Returns what is checked of frames that arrive at an interface.
     #[inline(always)]
-    fn way(&self, buffer: &mut B, (nic, own): (usize, u64)) -> WayOf<R> {
+    fn arrival(&self, nic: usize) -> Arrival {
+        let interface = &self.nics[nic];
+        let own = mac_word(interface.mac);
+        let own6 = if interface.six.is_on() { own } else { NOBODY };
+        Arrival { nic, own, own6, checked: self.checked >> nic & 1 != 0 }
+    }
+
+    /// Returns the way of a frame without tags that arrives at an interface; begins its lookup.
+    #[inline(always)]
+    fn way(&self, buffer: &mut B, Arrival { nic, own, own6, checked }: Arrival) -> WayOf<R> {
         let (routes, table) = (self.routes, self.routes.six());
         let (nics, filter) = (&self.nics, &self.sources);
-        let checked = self.checked >> nic & 1 != 0;
         if is_six(buffer) {
             let ours = |source| filter.suspects6(source) && is_ours6(nics, source);
-            return match classify6(buffer, own, ours) {
+            return match classify6(buffer, own6, ours) {
                 Some(destination) if !checked || self.is_expected6(address(buffer.head(), 22), nic) => {
                     Way::Six(destination, table.first(destination))
                 }
@@ -187,35 +210,31 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
         for ((mut buffer, way), came) in burst.drain(..).zip(ways).zip(came) {
             let (len, generation) = (buffer.wire_len(), self.generation);
             let out = match *way {
-                Way::Slow => None,
+                Way::Slow => {
+                    self.accept(platform, buffer, *came);
+                    continue;
+                }
                 Way::Four(destination, step) => {
                     let hop = routes.second(step);
-                    match self.adjacencies.find(hop, destination, len, generation) {
-                        Some(entry) => {
-                            rewrite(&mut buffer, &entry.header);
-                            Some(entry.nic())
-                        }
-                        None => self.detour(&mut buffer, (hop, destination)),
-                    }
+                    let Some(entry) = self.adjacencies.find(hop, destination, len, generation) else {
+                        forwarded += self.detour(platform, buffer, (hop, destination), *came);
+                        continue;
+                    };
+                    rewrite(&mut buffer, &entry.header);
+                    entry.nic()
                 }
                 Way::Six(destination, step) => {
                     let hop = table.found(step);
-                    match self.adjacencies.find6(hop, destination, len, generation) {
-                        Some(entry) => {
-                            age(&mut buffer, &entry.header);
-                            Some(entry.nic())
-                        }
-                        None => self.detour6(&mut buffer, (hop, destination)),
-                    }
+                    let Some(entry) = self.adjacencies.find6(hop, destination, len, generation) else {
+                        forwarded += self.detour6(platform, buffer, (hop, destination), *came);
+                        continue;
+                    };
+                    age(&mut buffer, &entry.header);
+                    entry.nic()
                 }
             };
-            match out {
-                Some(out) => {
-                    self.append(platform, out, buffer);
-                    forwarded += 1;
-                }
-                None => self.accept(platform, buffer, *came),
-            }
+            self.append(platform, out, buffer);
+            forwarded += 1;
         }
         self.counters.forwarded.add(forwarded);
         frames

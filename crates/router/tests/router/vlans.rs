@@ -136,14 +136,15 @@ fn the_router_answers_at_a_vlan_and_errors_go_back_there() {
 fn a_vlan_without_an_interface_is_not_spoken() {
     let mut lab = lab();
     let frame = |nic: u8| udp_frame(nic, ip(192, 168, 1, 1), 18);
-    let wrong = [Tag::new(vlan::CUSTOMER, 101)];
-    // Another number, the right number at another NIC, a tag too many, a tag too few.
-    lab.push(0, tagged(&frame(0), &wrong));
+    let (wrong, priority) = (Tag::new(vlan::CUSTOMER, 101), Tag { tpid: vlan::CUSTOMER, tci: 5 << 13 });
+    // Another number, the right number at another NIC, a tag too many, a tag too few, a priority in front.
+    lab.push(0, tagged(&frame(0), &[wrong]));
     lab.push(2, tagged(&frame(2), &ONE));
     lab.push(0, tagged(&frame(0), &TWO));
     lab.push(1, tagged(&frame(1), &ONE));
+    lab.push(0, tagged(&frame(0), &[priority, ONE[0]]));
     lab.none_sent();
-    lab.only_drop("drop_protocol", 4);
+    lab.only_drop("drop_protocol", 5);
 }
 
 /// Returns a TCP packet of more octets than a buffer has.

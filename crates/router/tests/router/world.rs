@@ -447,6 +447,8 @@ pub(crate) struct Wanted<'w> {
     pub(crate) first: bool,
     /// Whether it has IPv6: `2001:db8:0:NIC::1/64` on each NIC, and a static neighbour `::2` there.
     pub(crate) six: bool,
+    /// NIC that has IPv4 alone.
+    pub(crate) without_six: Option<u8>,
     pub(crate) advertise: Option<&'w Advertise<'w>>,
     pub(crate) redirects: bool,
     /// Whether it has VLAN 100 of NIC 0, 10.0.3.1/24, and VLAN 200.100 of NIC 1, 10.0.4.1/24; IPv6 as on NICs of these numbers.
@@ -458,6 +460,7 @@ pub(crate) struct Wanted<'w> {
 pub(crate) const USUAL: Wanted<'static> = Wanted {
     first: true,
     six: false,
+    without_six: None,
     advertise: None,
     redirects: false,
     vlans: false,
@@ -509,7 +512,10 @@ impl Lab {
                 _ => 1500,
             },
             addresses: addresses[usize::from(nic)],
-            addresses6: if wanted.six { &addresses6[usize::from(nic)] } else { &[] },
+            addresses6: match wanted.six && wanted.without_six != Some(nic) {
+                true => &addresses6[usize::from(nic)],
+                false => &[],
+            },
             advertise: wanted.advertise.filter(|_| nic == 0),
             vlan: None,
             reverse_path: wanted.reverse_path,

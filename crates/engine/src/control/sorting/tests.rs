@@ -103,6 +103,14 @@ impl Bench {
 }
 
 #[test]
+fn an_address_that_ends_like_an_own_one_is_another() {
+    let transit = packet([198, 51, 100, OWN[3]], 6);
+    let mut bench = Bench::new(vec![transit.clone(), packet(OWN, 6)]);
+    assert_eq!(bench.shown(), [transit]);
+    assert_eq!(bench.shadow.take(), [packet(OWN, 6)]);
+}
+
+#[test]
 fn each_frame_goes_where_it_belongs_and_the_most_urgent_first() {
     let (transit, bgp, ospf) = (packet(OTHER, 6), packet(OWN, 6), packet([224, 0, 0, 5], 89));
     let mut bench = Bench::new(vec![transit.clone(), bgp.clone(), ospf.clone(), reply()]);

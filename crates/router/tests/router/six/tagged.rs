@@ -52,6 +52,22 @@ fn packets_go_between_vlans_and_nics() {
 }
 
 #[test]
+fn a_nic_without_ipv6_takes_none_beside_the_frames_of_a_vlan() {
+    let wanted = Wanted { six: true, without_six: Some(0), vlans: true, ..USUAL };
+    let mut lab = Lab::wanted(table(), &wanted);
+    lab.wait(1000);
+    (0..3).for_each(|nic| drop(lab.world.sent(nic)));
+    for round in 1..3 {
+        // A tag leads the NIC to the path of both families, on which the way is prepared.
+        lab.push(0, from_host(BEYOND[0]));
+        assert_eq!(read6(&lab.one_sent(1)).1.header().hop_limit, 63);
+        lab.push(0, udp6(0, BEYOND[0], 18));
+        lab.none_sent();
+        lab.only_drop("drop_protocol", round);
+    }
+}
+
+#[test]
 fn errors_go_back_to_the_vlan() {
     let mut lab = lab();
     lab.push(0, from_host(0x3fff << 112 | 1));
