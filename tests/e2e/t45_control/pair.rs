@@ -51,11 +51,13 @@ mod all {
             let all = adjacencies(&mut client, west);
             (all.iter().filter(|one| one.protocol == "bfd" && one.up).count() == 2).then_some(())
         });
+        wait_for_answer(&near, far);
         ping(near.command("busybox"), 5, &[far]).expect("answered");
         let mut set = Command::new(RINGROAD);
         let done = run(set.args(["set", &format!("{east}.one"), "link=down"]), PATIENCE).expect("it ends");
         assert!(done.status.success(), "{}", done.stderr);
         wait_for("a route by the other link alone", || (links(&mut client) == ["two"]).then_some(()));
+        wait_for_answer(&near, far);
         ping(near.command("busybox"), 5, &[far]).expect("answered");
         let counters = stage.wait_for_counters(|_| true).expect("counters");
         assert!(counters.get("t45-w4.bfd.expired") > 0, "BFD has noticed it");
