@@ -91,8 +91,12 @@ fn adjacencies(client: &mut Client, router: &str) -> Vec<Adjacency> {
 fn wait_for_route(client: &mut Client, router: &str, (to, protocol): (&str, &str)) -> ControlRoute {
     let is_it =
         |route: &ControlRoute| route.protocol == protocol && route.fate == "forwarded" && !route.stale;
-    wait_for(&format!("a route of {router} to {to} by {protocol}"), || {
-        route(client, router, to).filter(is_it)
+    let question = ControlQuestion::Route { to: to.parse().expect("an address") };
+    let request = Request::Control { router: router.to_owned(), question };
+    wait_for(&format!("a route of {router} to {to} by {protocol}"), || match client.ask(&request) {
+        Ok(Answer::Control(ControlAnswer::Routes { mut routes, .. })) => routes.pop().filter(is_it),
+        // The control plane does not run yet.
+        _ => None,
     })
 }
 
@@ -314,8 +318,10 @@ mod all {
         });
         wait_for_answer(&chain.near, FAR);
         ping(chain.near.command("busybox"), 5, &[FAR]).expect("answered");
-        let peers = adjacencies(&mut client, east);
-        assert_eq!(peers.iter().filter(|one| one.protocol == "bgp" && one.up).count(), 2, "{peers:?}");
+        wait_for("both peers", || {
+            let peers = adjacencies(&mut client, east);
+            (peers.iter().filter(|one| one.protocol == "bgp" && one.up).count() == 2).then_some(())
+        });
         drop(plain);
         wait_for("the withdrawal", || route(&mut client, west, FAR).is_none().then_some(()));
         chain.stage.finish(vec![chain.near, chain.plain]).expect("nothing is left");
