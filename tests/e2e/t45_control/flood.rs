@@ -14,12 +14,11 @@ const FLOOD: u64 = 100_000;
 /// Frames of a call.
 const BURST: usize = 64;
 
-/// OSPF and BFD on these links, and BGP with these neighbours. All of them endure ten seconds of silence or more: what a neighbour
-/// sends may be lost before it reaches the router, in the queue of its TAP, which the flood fills, and a busy host keeps daemons from
-/// their CPU. That the router hears its neighbours meanwhile is counted.
+/// OSPF and BFD on these links, and BGP with these neighbours. All of them endure ten seconds of silence or more: a busy host, whose
+/// CPUs the flood takes as well, keeps daemons from theirs for seconds. That routers hear their neighbours meanwhile is counted.
 fn configuration(id: u8, links: &[&str], passive: &str, peers: &[(&str, u8)]) -> String {
-    let bfd = "bfd\n profile patient\n  detect-multiplier 20\n  receive-interval 500\n  \
-               transmit-interval 500\n exit\nexit\n";
+    let bfd = "bfd\n profile patient\n  detect-multiplier 10\n  receive-interval 1000\n  \
+               transmit-interval 1000\n exit\nexit\n";
     let timers = " ip ospf hello-interval 1\n ip ospf dead-interval 20\n";
     let links = links.iter().map(|link| {
         format!(
