@@ -128,8 +128,8 @@ fn wait_for_answer(host: &Namespace, to: &str) {
     });
 }
 
-/// Checks that each question of a host has one answer: echo requests and ARP requests for its router. Both programs wait only a second
-/// for the answer to their last question, less than a busy host may take; then they ask anew.
+/// Checks that each question of a host has one answer: echo requests and ARP requests for its router. Both programs wait only a
+/// second for the answer to their last question, less than a busy host may take; then they ask anew.
 fn each_question_has_one_answer(tool: impl Fn(&str) -> Command, (link, router): (&str, &str)) {
     let said = |words: &[&str]| {
         let done = run(tool("busybox").args(words), PATIENCE).expect("it ends");

@@ -7,7 +7,7 @@ const VIRTUAL: &str = "00:00:5e:00:01:07";
 /// Address that only the control plane of a router has.
 const LOOPBACK: &str = "203.0.113.9";
 
-/// FRR's configuration of a router with this priority on both sides. A master is taken to be gone after three seconds, which is longer
+/// FRR's configuration of a router with this priority on both sides. A master is taken to be gone after three seconds, longer
 /// than a busy host keeps it from its CPU.
 fn configuration(priority: u8) -> String {
     let side = |nic: &str, address: &str| {

@@ -257,8 +257,8 @@ fn frames_pass_a_balancer_a_member_and_a_balancer() {
     }
 }
 
-/// Sends frames through a balancer, members and the balancer. Returns false if somebody was suspect meanwhile, because a busy host kept
-/// its thread from a CPU: then frames take other ways.
+/// Sends frames through a balancer, members and the balancer. Returns false if somebody was suspect meanwhile, because a busy
+/// host kept its thread from a CPU: then frames take other ways.
 fn frames_pass_undisturbed() -> bool {
     let bench = bench();
     let (balancers, members) = all(&bench);
