@@ -33,8 +33,7 @@ const FAR: &str = "203.0.113.1";
 const PINGS: usize = 200;
 
 /// OSPF on a link with fast timers, but for the dead interval: a busy host may keep daemons from their CPU for seconds.
-const LINK: &str =
-    " ip ospf area 0\n ip ospf network point-to-point\n ip ospf hello-interval 1\n ip ospf dead-interval 10\n";
+const LINK: &str = " ip ospf area 0\n ip ospf network point-to-point\n ip ospf hello-interval 1\n ip ospf dead-interval 10\n";
 
 fn ospf(id: u8, links: &[&str], passive: &[&str]) -> String {
     let links = links.iter().map(|link| format!("interface {link}\n{LINK}exit\n"));
