@@ -237,12 +237,13 @@ impl Whole {
     }
 
     fn until(&mut self, holds: impl Fn(&Self) -> bool) {
+        let end = Instant::now() + LIMIT;
         while !holds(self) {
             let now = self.start.elapsed().as_millis() as u64;
             self.running.turn(now, &mut |news| self.heard.push(format!("{news:?}")));
             self.zebra.turn(&mut self.session).expect("a turn");
             self.session.changes(&mut |_| {});
-            assert!(self.start.elapsed() < LIMIT, "{:?}; heard {:?}", self.running.health(), self.heard);
+            assert!(Instant::now() < end, "{:?}; heard {:?}", self.running.health(), self.heard);
             std::thread::sleep(Duration::from_millis(5));
         }
     }

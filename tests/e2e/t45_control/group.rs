@@ -72,8 +72,9 @@ fn one_frr_speaks_for_all_members(name: &str, kind: &Kind, engine: &str) {
         let routes = behind.ip(&["route", "show"]).expect("routes");
         routes.contains("192.0.2.0/24").then_some(())
     });
+    wait_for_answer(&near, FAR);
     ping(near.command("busybox"), 5, &[FAR]).expect("answered");
-    each_question_has_one_answer(&near, (&lan, "192.0.2.1"));
+    each_question_has_one_answer(|program| near.command(program), (&lan, "192.0.2.1"));
     // One neighbour of one router, whoever of its members is asked.
     for asked in [name.to_owned(), format!("{name}_1")] {
         wait_for("an adjacency", || {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use api::{Answer, Client, Request};
 
 use crate::Counters;
@@ -22,7 +22,7 @@ const QUIET_LOOKS: u32 = 4;
 const MANY_QUIET_LOOKS: u32 = 40;
 /// Time limit if frames keep being sent: the caller has its reasons.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Timeout for a run to count what is awaited.
+/// Timeout for a run to answer, or to count what is awaited.
 const LONG: Duration = Duration::from_secs(60);
 
 /// Waits until the ledgers of all routers of a run add up and do not change; `supervisor` is the run's process.
@@ -46,7 +46,7 @@ pub(crate) fn wait(supervisor: u32) {
 
 /// Waits until a run's counters satisfy `wanted`; `supervisor` is its process.
 pub(crate) fn counters(supervisor: u32, wanted: impl Fn(&Counters) -> bool) -> Result<Counters> {
-    let mut client = client(supervisor).context("no run answers")?;
+    let mut client = answering(supervisor)?;
     let end = Instant::now() + LONG;
     loop {
         let counters = Counters::running(&mut client)?;
@@ -63,7 +63,19 @@ pub(crate) fn now(supervisor: u32) -> Option<Counters> {
     Counters::running(&mut client(supervisor)?).ok()
 }
 
-/// Connects to the run with this process.
+/// Connects to the run with this process as soon as it answers: its links are made earlier.
+pub(crate) fn answering(supervisor: u32) -> Result<Client> {
+    let end = Instant::now() + LONG;
+    loop {
+        if let Some(client) = client(supervisor) {
+            return Ok(client);
+        }
+        ensure!(Instant::now() < end, "no run answers within {LONG:?}");
+        thread::sleep(LOOK);
+    }
+}
+
+/// Connects to the run with this process, if it answers.
 pub(crate) fn client(supervisor: u32) -> Option<Client> {
     let folders = fs::read_dir(RUNS).ok()?.filter_map(Result::ok);
     let sockets = folders.map(|folder| folder.path().join("control"));

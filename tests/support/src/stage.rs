@@ -186,25 +186,30 @@ impl Stage {
         Ok(())
     }
 
-    /// Waits until a link is up: only then its creator is done with it, and it may be moved.
+    /// Waits until a link is up, and the run answers: only then its creator is done with it, and it may be moved.
     fn wait_for_link(&mut self, name: &str) -> Result<()> {
         let end = Instant::now() + START;
-        while !self.home.links_up()?.iter().any(|link| link == name) {
+        while !self.is_up(name)? {
             if self.run.ended()? || Instant::now() > end {
                 let said = self.run.wait(Duration::ZERO).map(|done| done.stderr);
-                bail!("no link {name}: {said:?}");
+                bail!("no link {name}, or no answer: {said:?}");
             }
             thread::sleep(Duration::from_millis(10));
         }
         Ok(())
     }
 
-    /// Connects to its control socket.
+    fn is_up(&self, link: &str) -> Result<bool> {
+        let is_there = self.home.links_up()?.iter().any(|up| up == link);
+        Ok(is_there && settled::client(self.run.id()).is_some())
+    }
+
+    /// Connects to its control socket, once the run answers there.
     ///
     /// # Errors
-    /// The run does not answer there.
+    /// It does not within a minute.
     pub fn client(&self) -> Result<api::Client> {
-        settled::client(self.run.id()).context("the run does not answer")
+        settled::answering(self.run.id())
     }
 
     /// Waits until the ledgers of its routers add up and do not change.

@@ -51,7 +51,7 @@ struct Arrival {
 
 /// No receiver of a frame, as a number.
 const NOBODY: u64 = u64::MAX;
-const _: () = assert!(NOBODY & STATIONS != NOBODY);
+const _: () = assert!(STATIONS < NOBODY);
 
 /// Returns true if a frame says that it is IPv6.
 #[inline(always)]

@@ -78,8 +78,12 @@ fn a_session_is_kept_for_bfdd_outlives_it_and_ends_with_silence() {
         namespace.ip(&["address", "add", address, "dev", link]).expect("an address");
         namespace.ip(&["link", "set", link, "up"]).expect("up");
     }
+    // Silence is what lasts ten seconds: a busy host keeps both sides from their CPU for more than one.
     let peer = |ip: &str, link: &str| {
-        format!("bfd\n peer {ip} interface {link}\n  receive-interval 300\n  transmit-interval 300\n")
+        format!(
+            "bfd\n peer {ip} interface {link}\n  detect-multiplier 10\n  receive-interval 1000\n  \
+             transmit-interval 1000\n"
+        )
     };
     let inside = Namespace::open_named(us.name()).expect("a namespace");
     let counters = Arc::<BfdCounters>::default();
