@@ -8,7 +8,7 @@ use netlink_sys::Socket;
 
 use crate::answers::{Content, answers};
 use crate::socket::{self, DATAGRAM};
-use crate::{Address, Change, Link, Neighbour, Netlink, Object, Route, Rule, Table};
+use crate::{Address, Change, Link, Neighbour, Netlink, Object, Route, RouteId, Rule, Table};
 
 /// Notification groups (RTNLGRP_* of `linux/rtnetlink.h`): links, neighbours, addresses, routes and rules of
 /// IPv4 and IPv6.
@@ -89,7 +89,7 @@ impl Mirror {
             self.tables.dump(&self.kernel, &mut news)?;
             self.overrun = false;
         } else if self.tables.routes_are_old {
-            self.tables.dump_routes(&self.kernel, &mut news)?;
+            self.tables.take_ipv4_routes(self.kernel.ipv4_routes(self.tables.keeps)?, &mut news);
         }
         Ok(news)
     }
@@ -165,7 +165,7 @@ pub(crate) struct Tables {
     pub(crate) routes: Table<Route>,
     pub(crate) rules: Table<Rule>,
     /// Routes may have disappeared unnoticed: the kernel does not report IPv4 routes that disappear with an
-    /// interface or an address.
+    /// interface or an address. It reports those of IPv6.
     routes_are_old: bool,
     /// Says which routes are kept.
     keeps: fn(&Route) -> bool,
@@ -219,14 +219,17 @@ impl Tables {
         self.addresses.take_all(kernel.all()?, &mut |change| news.push(News::Address(change)));
         self.neighbours.take_all(kernel.all()?, &mut |change| news.push(News::Neighbour(change)));
         self.rules.take_all(kernel.all()?, &mut |change| news.push(News::Rule(change)));
-        self.dump_routes(kernel, news)
-    }
-
-    fn dump_routes(&mut self, kernel: &Netlink, news: &mut Vec<News>) -> io::Result<()> {
         let routes = kernel.all_kept(self.keeps)?;
         self.routes.take_all(routes, &mut |change| news.push(News::Route(change)));
         self.routes_are_old = false;
         Ok(())
+    }
+
+    /// Replaces the IPv4 routes by the kernel's present ones.
+    fn take_ipv4_routes(&mut self, routes: Vec<Route>, news: &mut Vec<News>) {
+        let is_ipv4 = |id: &RouteId| id.to.ip.is_ipv4();
+        self.routes.take_part(routes, is_ipv4, &mut |change| news.push(News::Route(change)));
+        self.routes_are_old = false;
     }
 
     fn take_route(

@@ -64,3 +64,21 @@ fn routes_that_are_not_wanted_are_not_kept() {
     assert_eq!(told(RouteNetlinkMessage::NewRoute(bgp), true), (1, 0), "it takes the place of ours");
     assert_eq!(told(RouteNetlinkMessage::NewRoute(own), false), (1, 1));
 }
+
+#[test]
+fn routes_of_ipv6_outlast_a_dump_of_those_of_ipv4() {
+    let mut tables = Tables { routes_are_old: true, ..Tables::default() };
+    let mut six = route(RouteProtocol::Static);
+    six.header.address_family = AddressFamily::Inet6;
+    let to = std::net::Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0);
+    six.attributes = vec![RouteAttribute::Destination(to.into()), RouteAttribute::Oif(3)];
+    let mut news = Vec::new();
+    for message in [six, route(RouteProtocol::Static)] {
+        tables.take(RouteNetlinkMessage::NewRoute(message), false, &mut news);
+    }
+    assert_eq!((news.len(), tables.routes.len()), (2, 2));
+    tables.take_ipv4_routes(Vec::new(), &mut news);
+    assert!(matches!(&news[2..], [News::Route(Change::Gone(gone))] if gone.id.to.ip.is_ipv4()), "{news:?}");
+    assert!(tables.routes.iter().all(|left| left.id.to.ip.is_ipv6()));
+    assert_eq!((tables.routes.len(), tables.routes_are_old), (1, false));
+}
