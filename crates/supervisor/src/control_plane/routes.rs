@@ -92,7 +92,7 @@ impl Routes {
             self.ports.take(&Change::Set(link.clone()));
             self.note_carrier(link, true);
         }
-        self.translator.ports_changed(&self.ports, &mut self.table);
+        self.ports_have_changed();
         let there: BTreeSet<RouteKey> = mirror.routes().iter().map(Object::key).collect();
         let gone: Vec<Route> = self
             .followed
@@ -119,9 +119,16 @@ impl Routes {
         for link in mirror.links().iter() {
             self.ports.take(&Change::Set(link.clone()));
         }
-        self.translator.ports_changed(&self.ports, &mut self.table);
+        self.ports_have_changed();
         self.note_addresses(mirror);
+    }
+
+    /// Notes that an index means another port, or none any more.
+    fn ports_have_changed(&mut self) {
+        self.translator.ports_changed(&self.ports, &mut self.table);
         self.is_changed = true;
+        // Gateways are told by their ports. What was to be told before is still to be told.
+        self.telling.silent |= !self.silent.is_empty();
     }
 
     /// Takes a change of what `mirror` shows.
@@ -137,8 +144,7 @@ impl Routes {
 
     fn take_link(&mut self, change: &Change<Link>, mirror: &Mirror) {
         if self.ports.take(change) {
-            self.translator.ports_changed(&self.ports, &mut self.table);
-            (self.is_changed, self.telling.silent) = (true, !self.silent.is_empty());
+            self.ports_have_changed();
         }
         let (link, is_there) = match change {
             Change::Set(link) => (link, true),

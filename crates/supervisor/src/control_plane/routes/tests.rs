@@ -119,6 +119,26 @@ fn a_verdict_is_told_alone_before_the_change_of_the_group_that_follows() {
 }
 
 #[test]
+fn a_verdict_that_was_not_told_yet_is_told_though_ports_change_meanwhile() {
+    let mut routes = routes();
+    routes.ports.take(&Change::Set(link(true)));
+    routes.tell_anew();
+    let via = IpAddr::from([192, 0, 2, 2]);
+    routes.judge_at([7], via, false);
+    let at = |link| Some(vec![LearnedGateway { link, ip: via }]);
+    assert_eq!(routes.lesson().and_then(|lesson| lesson.down), at(3));
+    routes.judge_at([7], via, true);
+    routes.ports_have_changed();
+    assert_eq!(routes.lesson().and_then(|lesson| lesson.down), Some(Vec::new()), "it answers again");
+    routes.judge_at([7], via, false);
+    assert_eq!(routes.lesson().and_then(|lesson| lesson.down), at(3));
+    routes.ports = Ports::new([("wan".to_owned(), Port { nic: 1, vlan: 0 })]);
+    routes.ports.take(&Change::Set(link(true)));
+    routes.ports_have_changed();
+    assert_eq!(routes.lesson().and_then(|lesson| lesson.down), at(1), "its link has another number");
+}
+
+#[test]
 fn without_carrier_a_route_makes_way_for_others() {
     let mut routes = routes();
     routes.ports.take(&Change::Set(link(true)));
