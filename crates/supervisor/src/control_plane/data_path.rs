@@ -157,6 +157,14 @@ impl DataPath {
         }
     }
 
+    /// zebra will not come back: its routes go, and none comes that is on its way.
+    pub(super) fn forget_zebra(&mut self) {
+        if let Some(zebra) = &mut self.zebra {
+            zebra.hang_up(&mut self.routes.session);
+        }
+        self.routes.forget_zebra();
+    }
+
     /// What the daemons have not sent again by now will not come any more.
     pub(super) fn daemons_are_settled(&mut self) {
         self.routes.session.kernel_changed();

@@ -233,7 +233,7 @@ impl ControlPlane {
     /// zebra will not come back: its routes go.
     fn forget_zebra(&mut self) {
         match &mut self.forwarder {
-            Forwarder::Machine(path) => path.routes.forget_zebra(),
+            Forwarder::Machine(path) => path.forget_zebra(),
             Forwarder::Kernel(_) => {
                 if let Err(error) = kernel_table::remove_zebras(self.mirror.kernel()) {
                     let what = format!("routes of FRR stay in the kernel: {error}");
