@@ -224,6 +224,10 @@ impl Supervision {
         if now.saturating_sub(since) >= LONG_LIFE {
             process.pause = PAUSE[0];
         }
+        if matches!(process.state, State::Answers(_)) {
+            // It has yet to ask again for what is its own. If it cannot be started any more, nobody waits for ever.
+            self.settles = self.settles.map(|at| at.max(now + SETTLING));
+        }
         process.state = State::Pausing(now + process.pause);
         process.pause = (process.pause * 2).min(PAUSE[1]);
         process.restarts += 1;
