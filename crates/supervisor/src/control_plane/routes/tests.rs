@@ -34,6 +34,7 @@ fn link(running: bool) -> Link {
         proto_down: false,
         master: None,
         lower: None,
+        is_macvlan: false,
         group: 0,
         permanent_mac: None,
         alias: String::new(),
@@ -173,7 +174,8 @@ fn routes_of_links_and_of_the_host_itself_are_its_own() {
 /// Interface of the virtual router 5 on that of NIC 3.
 fn virtual_link(running: bool, proto_down: bool) -> Link {
     let mac = Some([0, 0, 0x5e, 0, 1, 5]);
-    Link { index: 8, name: "vrrp4-7-5".to_owned(), mac, lower: Some(7), proto_down, ..link(running) }
+    let name = "vrrp4-7-5".to_owned();
+    Link { index: 8, name, mac, lower: Some(7), is_macvlan: true, proto_down, ..link(running) }
 }
 
 #[test]
