@@ -26,8 +26,8 @@ impl Ports {
         Self { by_name: named.into_iter().collect(), by_index: HashMap::new() }
     }
 
-    /// Takes a change of an interface. A macvlan on top of a shadow (VRRP's) is the shadow's port; no other interface there is, as its
-    /// frames have a tag or another header. Returns true if the meaning of an index has changed.
+    /// Takes a change of an interface. A macvlan on top of a shadow (VRRP's) is the shadow's port; no other interface there
+    /// is, as its frames have a tag or another header. Returns true if the meaning of an index has changed.
     pub fn take(&mut self, change: &Change<Link>) -> bool {
         match change {
             Change::Set(link) => self.set(link.index, self.port_of(link)),

@@ -121,8 +121,8 @@ impl Netlink {
 
     /// Dumps the IPv4 routes for which `keeps` returns true.
     pub(crate) fn ipv4_routes(&self, keeps: fn(&Route) -> bool) -> io::Result<Vec<Route>> {
-        // An interface or address goes in one step with its routes, of which only the beginning is reported. The kernel answers this
-        // question between such steps, while (since Linux 6.9) it dumps routes at any time.
+        // That an interface or an address goes is reported before its routes go, which is not reported. The kernel
+        // answers this question when that is done, while (since Linux 6.9) it dumps routes at any time.
         self.link(LOOPBACK)?;
         self.routes_of(AddressFamily::Inet, keeps)
     }
@@ -137,9 +137,10 @@ impl Netlink {
     }
 }
 
-/// Takes dumps of IPv6 routes until one has no route that those before it lack, and returns the routes of all. While the table changes, a
-/// dump may lack routes, without a mark: the kernel begins anew in the changed tree, and leaves out as many routes as it has told,
-/// though some of those have gone. A route that has gone between two dumps is returned as well.
+/// Takes dumps of IPv6 routes until one has no route that those before it lack, and returns the routes of all.
+/// While the table changes a dump may lack routes, without a mark: the kernel begins anew in the changed tree, and
+/// leaves out as many routes as it has told, though some of those have gone. A route that has gone between two
+/// dumps is returned as well.
 fn gathered(dump: &mut dyn FnMut() -> io::Result<Vec<Route>>) -> io::Result<Vec<Route>> {
     let mut all = BTreeMap::new();
     for attempt in 0..DUMPS {
