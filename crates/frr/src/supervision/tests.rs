@@ -77,6 +77,19 @@ fn one_that_ends_is_started_after_a_pause_and_loaded_alone() {
 }
 
 #[test]
+fn one_that_is_started_again_during_a_load_is_loaded_after_it() {
+    let mut plane = up();
+    plane.reload();
+    assert_eq!(plane.turn(100), [Act::Load(None)]);
+    plane.take(News::Ended(Bgp), 200);
+    assert_eq!(plane.turn(300), [Act::Start(Bgp)]);
+    plane.take(News::Answers(Bgp), 400);
+    assert_eq!(plane.turn(400), [], "one load at a time");
+    plane.take(News::Loaded { well: true }, 500);
+    assert_eq!(plane.turn(500), [Act::Load(Some(Bgp))]);
+}
+
+#[test]
 fn pauses_double_up_to_ten_seconds_and_a_long_life_forgives() {
     let mut plane = up();
     let (mut now, mut pauses) = (1000, Vec::new());
