@@ -107,15 +107,13 @@ impl Routes {
 
     /// Follows other NICs.
     pub(super) fn follow(&mut self, router: &Router, mirror: &Mirror) {
-        let links = router.nics.len() + router.forwarding.interfaces.len();
-        let port = |number: usize| {
+        let links = links(router);
+        let port = |(number, (name, _)): (usize, &(&str, usize))| {
             let port = Port { nic: u8::try_from(number).ok()?, vlan: 0 };
-            Some((router.link_name(number)?.to_owned(), port))
+            Some(((*name).to_owned(), port))
         };
-        self.ports = Ports::new((0..links).filter_map(port));
-        let own = 0..router.nics.len();
-        let nics = own.chain(router.forwarding.interfaces.iter().map(|interface| interface.nic));
-        self.nics = nics.map(|nic| u8::try_from(nic).unwrap_or(u8::MAX)).collect();
+        self.ports = Ports::new(links.iter().enumerate().filter_map(port));
+        self.nics = links.iter().map(|(_, nic)| u8::try_from(*nic).unwrap_or(u8::MAX)).collect();
         for link in mirror.links().iter() {
             self.ports.take(&Change::Set(link.clone()));
         }
@@ -316,6 +314,13 @@ impl Routes {
         self.telling.is_anew = is_anew && !ends;
         Some(Lesson { begins, ends, groups, routes, down, addresses, macs })
     }
+}
+
+/// NICs of a router, and then its interfaces for VLANs: the name of each, and the number of its NIC.
+pub(super) fn links(router: &Router) -> Vec<(&str, usize)> {
+    let nics = router.nics.iter().enumerate().map(|(number, nic)| (nic.name.as_str(), number));
+    let vlans = router.forwarding.interfaces.iter().map(|own| (own.name.as_str(), own.nic));
+    nics.chain(vlans).collect()
 }
 
 /// Returns true if a link has the Ethernet address of a virtual router.

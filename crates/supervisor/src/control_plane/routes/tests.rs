@@ -198,3 +198,17 @@ fn the_address_of_a_virtual_router_is_that_of_its_master() {
     assert_eq!(routes.lesson(), Some(Lesson { macs: Some(vec![held]), ..Lesson::default() }));
     assert_eq!(routes.lesson(), None);
 }
+
+#[test]
+fn a_vlan_that_moves_to_another_nic_is_another_link() {
+    let router = |nic: &str| {
+        let text = format!(
+            "[[router]]\nname = \"edge\"\ncontrol = {{}}\n[[router.nic]]\nname = \"wan\"\nattach = \"null\"\n\
+             [[router.nic]]\nname = \"lan\"\nattach = \"null\"\n\
+             [[router.interface]]\nname = \"guests\"\nnic = \"{nic}\"\nvlan = 7\n"
+        );
+        config::parse(&text, "f.toml").expect("a good file").routers.remove(0)
+    };
+    assert_eq!(links(&router("wan")), [("wan", 0), ("lan", 1), ("guests", 0)]);
+    assert_ne!(links(&router("wan")), links(&router("lan")));
+}
