@@ -51,7 +51,8 @@ fn route(protocol: RouteProtocol) -> RouteMessage {
 
 #[test]
 fn routes_that_are_not_wanted_are_not_kept() {
-    let mut tables = Tables { keeps: |route| route.protocol != 186, ..Tables::default() };
+    let kept = Kept { routes: |route| route.protocol != 186, neighbours: true };
+    let mut tables = Tables { kept, ..Tables::default() };
     let mut told = |message, replaces| {
         let mut news = Vec::new();
         tables.take(message, replaces, &mut news);

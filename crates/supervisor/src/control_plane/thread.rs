@@ -13,7 +13,7 @@ use api::{ControlQuestion, Outcome, Ticket};
 use config::Router;
 use config::learned::Lesson;
 use frr::Options;
-use netlink::Mirror;
+use netlink::{Kept, Mirror};
 use netns::Namespace;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -136,7 +136,9 @@ impl ControlPlane {
         (orders, reports): (Listener<Order>, Ringer<Report>),
     ) -> Result<Self> {
         let namespace = place.namespace().clone();
-        let mirror = namespace.within(|| Mirror::open_with(|route| !fpm::is_zebras(route)))?;
+        // Stations on the links could keep it busy with neighbours, which are read when somebody asks.
+        let kept = Kept { routes: |route| !fpm::is_zebras(route), neighbours: false };
+        let mirror = namespace.within(|| Mirror::open_with(kept))?;
         let mirror = mirror.context("following the interfaces of its namespace")?;
         if let Err(error) = spare(&mirror) {
             let what = format!("the kernel reports zebra's routes twice, which takes time: {error}");
