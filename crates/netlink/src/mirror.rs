@@ -281,7 +281,8 @@ fn take<T: Object>(
 fn takes_routes_along(news: &News) -> bool {
     match news {
         News::Link(Change::Set(link)) => !link.up,
-        News::Link(Change::Gone(_)) | News::Address(Change::Gone(_)) => true,
+        News::Link(Change::Gone(_)) => true,
+        News::Address(Change::Gone(address)) => address.prefix.ip.is_ipv4(),
         _ => false,
     }
 }

@@ -29,6 +29,16 @@ fn routes_are_asked_for_when_something_may_have_taken_them_along() {
 }
 
 #[test]
+fn an_address_takes_routes_of_ipv4_along() {
+    let gone = |ip: std::net::IpAddr| {
+        let prefix = crate::Prefix::new(ip, 24).expect("a prefix");
+        News::Address(Change::Gone(Address { index: 3, prefix, usable: true, is_duplicate: false }))
+    };
+    assert!(takes_routes_along(&gone([192, 0, 2, 1].into())));
+    assert!(!takes_routes_along(&gone(std::net::Ipv6Addr::LOCALHOST.into())), "its routes are reported");
+}
+
+#[test]
 fn ports_of_bridges_are_no_links() {
     let mut tables = Tables::default();
     let mut port = link(1, true);
