@@ -94,9 +94,12 @@ impl Supervisor {
                 (Vec::new(), router.restart == config::Restart::Always)
             }
         };
+        // A change that is under way may end it, or make it another one.
+        let may_be_repaired = !self.changes.holds_processes();
         if !is_ill {
             forwarder.trouble = None;
-        } else if forwarder.try_now(now)
+        } else if may_be_repaired
+            && forwarder.try_now(now)
             && let Ok(spec) = plan::one(&router)
         {
             self.kernels.add(Task::Repair(Box::new(spec)));

@@ -219,6 +219,21 @@ fn an_interface_that_is_gone_is_made_again() {
 }
 
 #[test]
+fn one_that_is_to_end_is_not_repaired_after_it_has_ended() {
+    let mut stage = up();
+    stage.until(|stage| stage.supervisor().kernel_is_seen("edge"));
+    stage.until(|stage| stage.supervisor().kernels_rest());
+    stage.kernel.lose("edge.wan");
+    // The turn that begins the check reads the request as well: the change waits for the end of the check.
+    stage.now += SECOND;
+    let mut client = stage.client(&Request::Stop { name: name() });
+    assert_eq!(until(&mut stage, "end edge"), ["end edge"]);
+    assert_eq!(done(&mut client), "router edge is stopped");
+    stage.until(|stage| stage.supervisor().kernels_rest());
+    assert_eq!(stage.kernel.running(), [""; 0]);
+}
+
+#[test]
 fn a_name_that_is_removed_is_given_again() {
     let mut stage = up();
     stage.until(|stage| stage.supervisor().kernel_is_seen("edge"));

@@ -225,6 +225,7 @@ fn link() -> Link {
         running: true,
         master: None,
         lower: None,
+        is_macvlan: false,
         group: 0,
         permanent_mac: None,
         alias: String::new(),
