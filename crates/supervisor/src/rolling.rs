@@ -17,6 +17,8 @@ use super::request_router::Requester;
 const LOOK: Duration = Duration::from_millis(50);
 /// What a member has for the frames in its rings.
 const DRAIN: Duration = Duration::from_millis(100);
+/// For how long a member may not have said that it leaves, after it was told to: the data plane may be making other changes.
+const HEEDS: Duration = Duration::from_secs(10);
 
 /// A restart that is under way.
 pub(super) struct Rolling {
@@ -28,9 +30,19 @@ pub(super) struct Rolling {
     due: Instant,
     /// Whether somebody was asked how they are, and has not answered yet.
     is_asked: bool,
-    /// A member that was told to leave, and since when; nothing else happens before it says so.
+    /// A member that was told to leave, and since when; nothing else happens before it says so, is removed, or was waited for long
+    /// enough.
     leaving: Option<(Member, Instant)>,
     restarted: usize,
+}
+
+impl Rolling {
+    /// Whether a member was told to leave that is there, and has not said yet that it does.
+    fn waits_for_word(&self, roster: &Roster, now: Instant) -> bool {
+        let Some((member, since)) = self.leaving else { return false };
+        let has_said = roster.state(member).is_none_or(|state| state == group::State::Leaving);
+        !has_said && now.saturating_duration_since(since) < HEEDS
+    }
 }
 
 /// How members are, as the data plane tells it.
@@ -132,10 +144,10 @@ impl Supervisor {
         let Some(rolling) = &mut self.rolling else { return };
         rolling.is_asked = false;
         let roster = roster(&rolling.group, routers);
-        let leaving = rolling.leaving;
-        if leaving.is_some_and(|(member, _)| roster.state(member) != Some(group::State::Leaving)) {
+        if rolling.waits_for_word(&roster, now) {
             return;
         }
+        let leaving = rolling.leaving;
         let is_empty = |_| leaving.is_some_and(|(_, since)| now.saturating_duration_since(since) >= DRAIN);
         let name = |member: Member| format!("{}_{}", rolling.group, member.0);
         let passed = now.saturating_duration_since(rolling.began);
@@ -234,6 +246,31 @@ mod tests {
         let wanted =
             [(0, "serving"), (1, "leaving"), (2, "starting"), (3, "suspect"), (4, "parked"), (10, "dead")];
         assert_eq!(states, wanted);
+    }
+
+    #[test]
+    fn a_member_that_was_told_to_leave_is_waited_for_while_it_is_there_and_not_for_ever() {
+        let since = Instant::now();
+        let rolling = Rolling {
+            ticket: Ticket::NOBODY,
+            group: "core".to_owned(),
+            began: since,
+            rolling: group::Rolling::new(&Roster::default(), Rules::default()),
+            due: since,
+            is_asked: false,
+            leaving: Some((Member(1), since)),
+            restarted: 0,
+        };
+        let waits = |states: &[&str], later: Duration| {
+            let named = |(number, state): (usize, &&str)| member(&format!("core_{number}"), state);
+            let routers: Vec<RouterStatus> = states.iter().enumerate().map(named).collect();
+            rolling.waits_for_word(&roster("core", &routers), since + later)
+        };
+        let serving = ["serving, 4 of 8 queues"; 2];
+        assert!(waits(&serving, Duration::ZERO), "what is known of it is from before");
+        assert!(!waits(&["serving, 8 of 8 queues", "leaving, 0 of 8 queues"], Duration::ZERO));
+        assert!(!waits(&serving[..1], Duration::ZERO), "it was removed");
+        assert!(!waits(&serving, HEEDS));
     }
 
     #[test]
