@@ -302,6 +302,23 @@ fn links_of_a_balancer_that_is_gone_go_to_the_other_one() {
 }
 
 #[test]
+fn the_balancer_that_carried_a_link_before_sends_what_it_has_for_a_while_however_many_rounds_end() {
+    let bench = bench();
+    let balancer = bench.balancer(0);
+    let core = bench.ensemble().core.clone();
+    let known = core.front(0).expect("a link");
+    let front = front::Front::new(known.link.clone(), known.wanted.clone(), config::Spread::Flow);
+    let at = Duration::from_millis;
+    assert_eq!(front.carry(Some(0), true, at(0)), None);
+    assert_eq!(front.carry(Some(1), true, at(10)), Some(0));
+    (0..100).for_each(|_| assert_eq!(front.carry(Some(1), true, at(90)), Some(1)));
+    assert!(front.lets_out(0) && front.lets_out(1) && !front.lets_out(2));
+    front.carry(Some(1), true, at(110));
+    assert!(!front.lets_out(0) && front.lets_out(1));
+    drop(balancer);
+}
+
+#[test]
 fn a_member_that_is_gone_leaves_its_buckets_to_the_other_one() {
     let bench = bench();
     let (balancers, [first, second]) = all(&bench);

@@ -1,5 +1,5 @@
 use std::cell::OnceCell;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 
 use attach::{Ports, ServiceContext};
@@ -177,6 +177,35 @@ fn who_forwards_has_queues_and_who_does_not_has_none() {
     drop((seats, second));
     bench.becomes(&["serving, 8 of 8 queues", ""]);
     drop(first);
+}
+
+/// A sink that takes so many frames of each burst, and counts them.
+struct Narrow(usize, AtomicUsize);
+
+impl Sink for Narrow {
+    fn deliver(&self, frames: &[Frame<'_>]) -> usize {
+        let taken = frames.len().min(self.0);
+        self.1.fetch_add(taken, Ordering::Relaxed);
+        taken
+    }
+}
+
+#[test]
+fn frames_count_up_to_the_first_that_is_lost_whatever_is_kept_of_them() {
+    let mut octets: Vec<[u8; 60]> = (0..70).map(|number| [number; 60]).collect();
+    let frames: Vec<Frame<'_>> =
+        octets.iter_mut().map(|octets| Frame::new(Bytes::from_slice(octets))).collect();
+    let deliver = |room: usize, is_kept: fn(u8) -> bool| {
+        let sink = Narrow(room, AtomicUsize::new(0));
+        let keeps = |frame: &Frame<'_>| frame.octets().read::<1>(0).is_some_and(|[number]| is_kept(number));
+        let taken = seat::deliver_left(&sink, &frames, keeps, |_| {});
+        (taken, sink.1.load(Ordering::Relaxed))
+    };
+    let is_odd = |number: u8| number % 2 == 1;
+    assert_eq!(deliver(BURST, is_odd), (70, 35));
+    assert_eq!(deliver(3, is_odd), (6, 6), "the next burst is passed on all the same");
+    assert_eq!(deliver(0, |number| number < 65), (65, 0));
+    assert_eq!(deliver(0, |_| true), (70, 0));
 }
 
 #[test]
@@ -450,7 +479,8 @@ fn members_of_a_changed_group_are_plugged_into_a_new_one() {
     assert_eq!(ensembles.owners("core", 0), [None; 8], "nobody serves yet");
     assert!(ensembles.owners("core", 9).is_empty() && ensembles.owners("edge", 0).is_empty());
     let new = seat(&other);
-    assert_eq!(ensembles.running().len(), 2);
+    let began: Vec<Instant> = ensembles.running().iter().map(|ensemble| ensemble.core.began).collect();
+    assert!(began.len() == 2 && began[0] == began[1], "both age neighbours of the same table");
     drop(held);
     assert_eq!(ensembles.running().len(), 1);
     drop(new);
