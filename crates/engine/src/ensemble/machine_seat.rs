@@ -217,6 +217,8 @@ impl SourceWrapper for FromMembers {
                 // All balancers hear what is said to everybody; one listens.
                 if front.is_carrier(machine.number) {
                     core.hears_behind(*nic, frame);
+                } else {
+                    core.ignores_arp(*nic);
                 }
             } else if is_order(frame) {
                 core.drops_forged(*nic);

@@ -390,6 +390,30 @@ fn what_a_member_asks_at_its_desk_is_asked_at_the_link_and_known_to_all() {
 }
 
 #[test]
+fn arp_of_a_stranger_behind_balancers_is_counted_by_each_of_them() {
+    let bench = bench();
+    let (balancers, members) = all(&bench);
+    let inner = bench.switches.iter().find(|switch| switch.name() == "core_w").expect("between the stages");
+    let stranger = inner.add_port("stranger", Arc::new(port::Null::new())).expect("a port");
+    let request = arp::Packet {
+        operation: arp::Operation::Request,
+        sender_mac: STATION,
+        sender_ip: u32::from_be_bytes([192, 0, 2, 8]),
+        target_mac: frame::Mac::default(),
+        target_ip: u32::from_be_bytes([192, 0, 2, 9]),
+    };
+    let mut octets = hosts::spoken(frame::Mac::BROADCAST, &request);
+    stranger.deliver(&[Frame::new(Bytes::from_slice(&mut octets))]);
+    let end = Instant::now() + PATIENCE;
+    while bench.counted("core.w.group.arp_ignored") < 2 {
+        assert!(Instant::now() < end, "{}", bench.counted("core.w.group.arp_ignored"));
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!(bench.counted("core.w.group.arp_asked"), 0, "no member has asked");
+    drop((balancers, members));
+}
+
+#[test]
 fn a_group_whose_balancers_are_gone_keeps_nothing() {
     let bench = bench();
     let parts = all(&bench);

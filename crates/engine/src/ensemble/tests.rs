@@ -321,6 +321,29 @@ fn a_parked_member_has_no_queues_and_stands_in_for_one_that_is_away() {
 }
 
 #[test]
+fn a_parked_member_that_does_not_wake_is_no_reason_for_the_next_one_to_sleep() {
+    let bench = bench_of(&FILE.replace("members = 2", "members = 3"));
+    let members = [0, 1, 2].map(|number| bench.member(number));
+    let core = &bench.ensemble.core;
+    core.follow(&Group { parked: 2, ..bench.group.clone() });
+    bench.becomes(&["serving, 16 of 16 queues", "parked, 0 of 16 queues", "parked, 0 of 16 queues"]);
+    let [first, second, third] = members;
+    let seats = second.seats.clone();
+    // It is there and forwards nothing.
+    drop(second);
+    core.leave(Aside::Planned, |name| name == "core_0");
+    let end = Instant::now() + PATIENCE;
+    while bench.state(2) != "serving, 16 of 16 queues" {
+        assert!(Instant::now() < end, "{:?}", [0, 1, 2].map(|number| bench.state(number)));
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    core.stay(Aside::Planned, |_| true);
+    let second = bench.member(1);
+    bench.becomes(&["serving, 16 of 16 queues", "parked, 0 of 16 queues", "parked, 0 of 16 queues"]);
+    drop((first, second, third, seats));
+}
+
+#[test]
 fn nothing_is_asked_of_a_cable_that_is_out() {
     let bench = bench();
     let members = (bench.member(0), bench.member(1));
