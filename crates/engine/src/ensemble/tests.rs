@@ -504,6 +504,10 @@ fn members_of_a_changed_group_are_plugged_into_a_new_one() {
     let new = seat(&other);
     let began: Vec<Instant> = ensembles.running().iter().map(|ensemble| ensemble.core.began).collect();
     assert!(began.len() == 2 && began[0] == began[1], "both age neighbours of the same table");
+    ensembles.watch("core_0", || false);
+    let is_gone = |ensemble: &Arc<Ensemble>| ensemble.core.live()[&0].is_gone();
+    let gone: Vec<bool> = ensembles.running().iter().map(is_gone).collect();
+    assert_eq!(gone, [false, true], "its process is at the NICs of the new one");
     drop(held);
     assert_eq!(ensembles.running().len(), 1);
     drop(new);
