@@ -33,6 +33,8 @@ pub(super) struct Rolling {
     /// A member that was told to leave, and since when; nothing else happens before it says so, is removed, or was waited for long
     /// enough.
     leaving: Option<(Member, Instant)>,
+    /// A kernel router that is being started anew, and gets frames again when that is done.
+    restarting: Option<String>,
     restarted: usize,
 }
 
@@ -110,6 +112,7 @@ impl Supervisor {
             due: now,
             is_asked: false,
             leaving: None,
+            restarting: None,
             restarted: 0,
         });
     }
@@ -182,6 +185,11 @@ impl Supervisor {
 
     /// Ends a member and has it started at once; it is watched again from then on.
     fn restart_member(&mut self, router: String, now: Instant) {
+        let request = Request::Restart { router: router.clone() };
+        if self.is_for_kernel(&request) {
+            self.rolling.iter_mut().for_each(|rolling| rolling.restarting = Some(router.clone()));
+            return self.request_kernel(Ticket::NOBODY, request, now);
+        }
         if let Some(isolated) = self.isolated.get_mut(&router) {
             let plane = isolated.lifecycle.plane.take();
             isolated.counted.clear();
@@ -190,15 +198,23 @@ impl Supervisor {
             self.forget_questions_of(Some(&router), now);
             plane.into_iter().for_each(|plane| self.kill(Some(&router), plane, now));
         } else {
-            self.ask_plane(Request::Restart { router: router.clone() }, Requester::Rolling, now);
+            self.ask_plane(request, Requester::Rolling, now);
         }
         self.say_to(None, &ToPlane::Drain { router, is_on: false }, Vec::new(), now);
     }
 
+    /// A kernel router was started anew, or could not be: if it is the member that is waited for, it is watched again.
+    pub(super) fn kernel_was_restarted(&mut self, router: &str, now: Instant) {
+        let restarting = self.rolling.as_mut().map(|rolling| &mut rolling.restarting);
+        if let Some(router) = restarting.and_then(|own| own.take_if(|own| own.as_str() == router)) {
+            self.say_to(None, &ToPlane::Drain { router, is_on: false }, Vec::new(), now);
+        }
+    }
+
     fn end_rolling(&mut self, outcome: Result<String>, now: Instant) {
-        let Some(Rolling { ticket, group, leaving, .. }) = self.rolling.take() else { return };
-        if let Some((member, _)) = leaving {
-            let router = format!("{group}_{}", member.0);
+        let Some(Rolling { ticket, group, leaving, restarting, .. }) = self.rolling.take() else { return };
+        let leaving = leaving.map(|(member, _)| format!("{group}_{}", member.0));
+        for router in leaving.into_iter().chain(restarting) {
             self.say_to(None, &ToPlane::Drain { router, is_on: false }, Vec::new(), now);
         }
         let outcome = outcome.map(|message| Answer::Done { message });
@@ -259,6 +275,7 @@ mod tests {
             due: since,
             is_asked: false,
             leaving: Some((Member(1), since)),
+            restarting: None,
             restarted: 0,
         };
         let waits = |states: &[&str], later: Duration| {
