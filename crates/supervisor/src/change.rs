@@ -191,6 +191,11 @@ impl Changes {
         self.preparing.is_some() || self.under_way.is_some()
     }
 
+    /// Returns true if no change waits either.
+    pub(super) fn is_idle(&self) -> bool {
+        !self.is_busy() && self.waiting.is_empty()
+    }
+
     /// Returns true if the next change opens what its plan needs: a file, or another number of routers.
     fn opens_next(&self) -> bool {
         match self.waiting.front() {

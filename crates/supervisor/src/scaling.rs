@@ -115,7 +115,7 @@ impl Supervisor {
         if is_due
             && self.lifecycle.was_up
             && self.is_up()
-            && !self.changes.is_busy()
+            && self.changes.is_idle()
             && self.rolling.is_none()
         {
             self.scaling.is_asked = true;

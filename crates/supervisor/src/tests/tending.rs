@@ -187,6 +187,7 @@ fn another_number_of_members_waits_for_what_is_still_being_closed() {
         std::thread::yield_now();
     }
     assert!(!stage.supervisor().changes.is_prepared(), "the link is still there");
+    assert!(!stage.supervisor().changes.is_idle(), "so nobody asks for the same again");
     bench.goes_on();
     stage.until(|stage| stage.supervisor().changes.is_prepared());
     stage.until(|stage| !stage.supervisor().changes.is_prepared());
