@@ -612,6 +612,27 @@ fn the_youngest_members_are_parked() {
 }
 
 #[test]
+fn a_file_that_is_applied_leaves_the_number_of_members_to_the_load_and_cables_as_they_are() {
+    let text = PARALLEL.replace("members = 2\n", "scale = { min = 1, max = 4 }\n");
+    let before = good(&text).with_awake("core", 4).and_then(|plan| plan.with_awake("core", 3));
+    let before = before.and_then(|plan| plan.with("core", "wan.link", "down")).expect("it may be");
+    let after = |text: &str| {
+        let mut next = good(text);
+        next.inherit(&before);
+        next
+    };
+    let members = |plan: &Plan| (plan.groups[0].members, plan.groups[0].parked, plan.routers.len());
+    let same = after(&text);
+    assert_eq!(members(&same), (4, 1, 4));
+    let is_pulled = |router: &Router| [router.nics[0].is_pulled(), router.nics[1].is_pulled()];
+    assert!(same.routers.iter().chain([&same.groups[0].pattern]).all(|own| is_pulled(own) == [true, false]));
+    assert_eq!(members(&after(&text.replace("max = 4", "max = 2"))), (2, 1, 2));
+    assert_eq!(members(&after(&text.replace("min = 1", "min = 4"))), (4, 0, 4));
+    assert_eq!(members(&after(&text.replace("max = 4", "max = 4, surplus = \"end\""))), (4, 0, 4));
+    assert_eq!(members(&after(PARALLEL)), (2, 0, 2), "the file says how many");
+}
+
+#[test]
 fn members_share_the_queues_that_a_nic_has() {
     let queues = |text: &str| {
         let group = good(&text.replace("tap:core-wan", "xdp:eth0")).groups.remove(0);

@@ -144,6 +144,7 @@ impl Supervisor {
     }
 
     fn was_restarted(&mut self, ticket: Ticket, name: &str, outcome: Result<()>, now: Instant) {
+        self.kernel_was_restarted(name, now);
         let Some(forwarder) = self.kernels.forwarders.get_mut(name) else {
             let gone = api::Error::new(format!("router {name} was stopped meanwhile"));
             return self.reply(ticket, Err(gone), now);

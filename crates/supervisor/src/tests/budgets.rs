@@ -2,6 +2,7 @@
 //! other clients do not wait.
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -46,6 +47,21 @@ fn found(stage: &Stage) -> usize {
 fn patience(stage: &mut Stage) -> Duration {
     let now = stage.now;
     stage.supervisor().time_until_due(now)
+}
+
+/// Group whose members follow the load.
+const SCALED: &str = "[[group]]\nname = \"core\"\nkind = \"parallel\"\nmembers = 2\nscale = { min = 1, max = 2 }\n\
+                      engine = \"process\"\n[[group.nic]]\nname = \"lan\"\nattach = \"tap:rr-lan\"\naddress = \"192.0.2.1/24\"\n";
+
+#[test]
+fn the_event_loop_sleeps_while_members_are_restarted_and_the_load_is_not_looked_at() {
+    let mut stage = Stage::up(SCALED);
+    // The first look is over.
+    stage.plane().serve(&BTreeMap::new());
+    stage.turn().expect("it goes on");
+    let _client = stage.client(&Request::Restart { router: "core".to_owned() });
+    stage.after(300 * MS).expect("it goes on");
+    assert!(!patience(&mut stage).is_zero());
 }
 
 #[test]
