@@ -3,8 +3,8 @@
 
 use std::os::fd::OwnedFd;
 
+use conformance::{Pattern, SinkBench, SourceBench, check_sink, check_source};
 use port::Frame;
-use port::conformance::{Pattern, SinkBench, SourceBench, check_sink, check_source};
 use rustix::event::{EventfdFlags, eventfd};
 
 use super::tests::Driver;

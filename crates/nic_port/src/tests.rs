@@ -5,8 +5,7 @@ pub(super) mod guest;
 
 use std::time::Instant;
 
-use port::conformance::{HEADER, Pattern, SinkBench, SourceBench, check_sink, check_source};
-
+use conformance::{HEADER, Pattern, SinkBench, SourceBench, check_sink, check_source};
 use nic::moderation::Moderation;
 use port::{ClockHandle, Frame};
 use ring::BURST;

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-use port::conformance::{Pattern, SinkBench, SourceBench, check_sink, check_source};
+use conformance::{Pattern, SinkBench, SourceBench, check_sink, check_source};
 use port::{Sink, Source};
 use uplink::{Links, Mac, Netns, Tap, TapConfig, TapSink, TapSource};
 

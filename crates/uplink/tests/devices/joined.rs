@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use port::conformance::{Pattern, SinkBench, SourceBench, check_sink, check_source};
+use conformance::{Pattern, SinkBench, SourceBench, check_sink, check_source};
 use port::{Sink, Source};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use uplink::macvtap::Mode;

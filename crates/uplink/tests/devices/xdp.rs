@@ -6,7 +6,7 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use port::conformance::{Pattern, SinkBench, SourceBench, check_sink, check_source};
+use conformance::{Pattern, SinkBench, SourceBench, check_sink, check_source};
 use port::{Bell, Sink, Source};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use uplink::xdp::{XdpHealth, XdpPorts, XdpSink, XdpSource};
