@@ -29,6 +29,15 @@ impl Namespace {
         Ok(namespace)
     }
 
+    /// Adds one without IPv6, as [`Self::add`] does: it sends nothing unasked.
+    pub fn add_silent(name: &str) -> Result<Self> {
+        let namespace = Self::add(name)?;
+        for which in ["all", "default"] {
+            namespace.set(&format!("net.ipv6.conf.{which}.disable_ipv6"), "1")?;
+        }
+        Ok(namespace)
+    }
+
     /// Name of the namespace.
     pub fn name(&self) -> &str {
         &self.name

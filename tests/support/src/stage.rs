@@ -161,11 +161,7 @@ impl Stage {
 
     /// Creates a namespace with one of the run's TAPs in it, with an address (`192.0.2.2/24`) and a default route.
     pub fn host(&mut self, tap: &str, address: &str, gateway: &str) -> Result<Namespace> {
-        let host = Namespace::add(tap)?;
-        // The host must not send anything unasked.
-        for which in ["all", "default"] {
-            host.set(&format!("net.ipv6.conf.{which}.disable_ipv6"), "1")?;
-        }
+        let host = Namespace::add_silent(tap)?;
         self.wait_for_link(tap)?;
         let told = self.join(tap, &host, address, gateway);
         if told.is_err() && self.run.ended()? {
