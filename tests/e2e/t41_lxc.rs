@@ -5,7 +5,9 @@
 use std::process::Command;
 use std::time::Duration;
 
-use support::{Finished, run};
+use support::run;
+
+use crate::verbs::{ringroad, said};
 
 const RINGROAD: &str = env!("CARGO_BIN_EXE_ringroad");
 /// Longer than anything takes here, even on a busy host.
@@ -14,17 +16,6 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const FILE: &str = "[[router]]\nname = \"t41\"\nengine = \"lxc\"\n\
     [[router.nic]]\nname = \"west\"\nattach = \"veth:t41w\"\naddress = \"192.0.2.1/24\"\n\
     [[router.nic]]\nname = \"east\"\nattach = \"veth:t41e\"\naddress = \"198.51.100.1/24\"\n";
-
-fn ringroad(words: &[&str]) -> Finished {
-    run(Command::new(RINGROAD).args(words), PATIENCE).expect("it ends")
-}
-
-/// Output of a command that succeeds.
-fn said(words: &[&str]) -> String {
-    let done = ringroad(words);
-    assert!(done.status.success(), "{words:?}: {}", done.stderr);
-    done.stdout
-}
 
 #[test]
 fn without_lxc_one_line_names_the_package() {
