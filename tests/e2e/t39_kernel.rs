@@ -41,11 +41,7 @@ fn host(name: &str) -> Namespace {
 
 /// Gives a host's end of a pair an address and a default route.
 fn settle(host: &Namespace, link: &str, net: &str) {
-    host.ip(&["address", "add", &format!("{net}.2/24"), "dev", link]).expect("an address");
-    host.ip(&["link", "set", link, "up"]).expect("up");
-    // Repeat ARP requests until there is an answer, not only three times.
-    host.set(&format!("net.ipv4.neigh.{link}.mcast_solicit"), "60").expect("set");
-    host.ip(&["route", "add", "default", "via", &format!("{net}.1")]).expect("a route");
+    host.add_four(link, &format!("{net}.2/24"), &format!("{net}.1")).expect("a route");
 }
 
 /// Waits until there is a result.

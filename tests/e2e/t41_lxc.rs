@@ -66,10 +66,7 @@ mod alone {
         fn plug_in(home: &Namespace, link: &str, host: &Namespace, net: &str) {
             wait_for(|| (has_link(home, link) && !has_link(host, link)).then_some(()));
             home.ip(&["link", "set", link, "netns", host.name()]).expect("moved");
-            host.ip(&["address", "add", &format!("{net}.2/24"), "dev", link]).expect("an address");
-            host.ip(&["link", "set", link, "up"]).expect("up");
-            host.set(&format!("net.ipv4.neigh.{link}.mcast_solicit"), "60").expect("set");
-            host.ip(&["route", "add", "default", "via", &format!("{net}.1")]).expect("a route");
+            host.add_four(link, &format!("{net}.2/24"), &format!("{net}.1")).expect("a route");
         }
 
         /// Waits until the router runs, after this many restarts because of faults: LXC is done with its interfaces then.

@@ -174,12 +174,7 @@ impl Stage {
     /// Moves a TAP into a host's namespace and sets it up.
     fn join(&self, tap: &str, host: &Namespace, address: &str, gateway: &str) -> Result<()> {
         self.home.ip(&["link", "set", tap, "netns", host.name()])?;
-        host.ip(&["address", "add", address, "dev", tap])?;
-        host.ip(&["link", "set", tap, "up"])?;
-        // It keeps sending ARP requests until a router on a busy host has come up, instead of only three.
-        host.set(&format!("net.ipv4.neigh.{tap}.mcast_solicit"), "60")?;
-        host.ip(&["route", "add", "default", "via", gateway])?;
-        Ok(())
+        host.add_four(tap, address, gateway)
     }
 
     /// Waits until a link is up: only then its creator is done with it, and it may be moved.
