@@ -33,6 +33,15 @@ pub(super) trait Driver {
     fn shortest(&self) -> usize;
 }
 
+/// Frames to the driver that were lost, under any name.
+pub(super) fn lost(queues: &NicQueues) -> u64 {
+    let ledger = queues.rx_ledger();
+    [&ledger.drop_no_buffer, &ledger.drop_too_long, &ledger.drop_not_running, &ledger.drop_bad_ring]
+        .map(ledger::Counter::get)
+        .iter()
+        .sum()
+}
+
 /// Running queues, and the driver of each pair.
 struct Bench {
     queues: Arc<NicQueues>,
@@ -106,11 +115,7 @@ impl SinkBench for Bench {
     }
 
     fn lost(&self) -> u64 {
-        let ledger = self.queues.rx_ledger();
-        [&ledger.drop_no_buffer, &ledger.drop_too_long, &ledger.drop_not_running, &ledger.drop_bad_ring]
-            .map(ledger::Counter::get)
-            .iter()
-            .sum()
+        lost(&self.queues)
     }
 }
 
