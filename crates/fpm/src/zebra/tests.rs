@@ -1,9 +1,9 @@
 use std::net::{Ipv4Addr, Shutdown};
 
+use fpm_peer::{By, Stream};
 use netlink::{NextHop, Prefix};
 
 use super::*;
-use crate::peer::{By, Stream};
 use crate::session::Stage;
 
 fn listening() -> (Zebra, std::net::SocketAddr) {

@@ -8,11 +8,9 @@ use std::time::{Duration, Instant};
 
 use api::Request;
 use link::{ToPlane, ToSupervisor};
-use sched::{ApplyError, Outline, Thread};
 
 use super::promises::{file, promised};
-use super::stage::{ONE, Stage};
-use crate::thread_placement::OutlineApplier;
+use super::stage::{ONE, Placer, Stage};
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
@@ -130,36 +128,6 @@ fn what_is_said_too_much_for_a_turn_waits_for_the_next_one() {
     }
     assert_eq!(stage.lines("line ").len(), 30, "what it said before it died is told");
     assert_eq!(stage.lines("was killed by SIGSEGV").len(), 1);
-}
-
-/// Records which threads it was to place.
-struct Placer(Rc<RefCell<Vec<Vec<i32>>>>);
-
-impl OutlineApplier for Placer {
-    fn make(&mut self, _: &Outline) -> Result<(), ApplyError> {
-        Ok(())
-    }
-
-    fn place(&mut self, threads: &[Thread]) -> Vec<ApplyError> {
-        self.0.borrow_mut().push(threads.iter().map(|thread| thread.task.tid).collect());
-        Vec::new()
-    }
-
-    fn try_lock(&mut self, _: &Outline) -> Result<bool, ApplyError> {
-        Ok(true)
-    }
-
-    fn unlock(&mut self) {}
-
-    fn locked_out(&self) -> ApplyError {
-        unreachable!("nobody else is there")
-    }
-
-    fn let_go(&mut self) {}
-
-    fn undo_all(&mut self) -> Vec<ApplyError> {
-        Vec::new()
-    }
 }
 
 #[test]
