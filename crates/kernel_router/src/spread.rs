@@ -188,7 +188,8 @@ impl Executor<'_> {
 
     /// Deletes our objects that no route uses: of routes that others have removed, and of one that could not be laid.
     fn sweep(&self) -> io::Result<()> {
-        let routes = self.own.kernel.all_kept(|route: &Entered| route.group.is_some_and(is_number_of_ours))?;
+        let routes =
+            self.own.kernel.all_kept(|route: &Entered| route.group.is_some_and(is_number_of_ours))?;
         for id in Objects::read(self.own)?.unused(&routes) {
             match self.own.kernel.delete_next_hop(id) {
                 Err(e) if !is_errno(&e, Errno::NOENT) => return Err(e),
