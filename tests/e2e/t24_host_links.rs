@@ -58,10 +58,7 @@ struct World {
 
 /// Creates a host with a cable `side0` at home, and its address.
 fn host(home: &Namespace, side: &str, net: &str) -> Namespace {
-    let host = Namespace::add(&format!("t24-{side}")).expect("a namespace");
-    for which in ["all", "default"] {
-        host.set(&format!("net.ipv6.conf.{which}.disable_ipv6"), "1").expect("set");
-    }
+    let host = Namespace::add_silent(&format!("t24-{side}")).expect("a namespace");
     cable(home, &host, side, net);
     host
 }
@@ -72,11 +69,7 @@ fn cable(home: &Namespace, host: &Namespace, side: &str, net: &str) {
     home.ip(&["link", "add", &near, "type", "veth", "peer", "name", &far, "netns", host.name()])
         .expect("a cable");
     home.ip(&["link", "set", &near, "up"]).expect("up");
-    host.ip(&["address", "add", &format!("{net}.2/24"), "dev", &far]).expect("an address");
-    host.ip(&["link", "set", &far, "up"]).expect("up");
-    // It keeps sending ARP requests until a router on a busy host answers, instead of only three.
-    host.set(&format!("net.ipv4.neigh.{far}.mcast_solicit"), "60").expect("set");
-    host.ip(&["route", "add", "default", "via", &format!("{net}.1")]).expect("a route");
+    host.add_four(&far, &format!("{net}.2/24"), &format!("{net}.1")).expect("a route");
 }
 
 impl World {

@@ -8,7 +8,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use support::{Counters, Finished, Flow, Namespace, Running, Stage, ping, run};
+use support::{Counters, Flow, Namespace, Running, Stage, ping};
+
+use crate::verbs::said;
 
 const RINGROAD: &str = env!("CARGO_BIN_EXE_ringroad");
 /// Longest wait, also on a busy host.
@@ -80,26 +82,12 @@ impl World {
 
 /// A host without IPv6, so that it sends nothing by itself.
 fn host(name: &str) -> Namespace {
-    let host = Namespace::add(name).expect("a namespace");
-    for which in ["all", "default"] {
-        host.set(&format!("net.ipv6.conf.{which}.disable_ipv6"), "1").expect("set");
-    }
-    host
+    Namespace::add_silent(name).expect("a namespace")
 }
 
 /// Gives a host's end of a pair an address and a default route.
 fn settle(host: &Namespace, link: &str, net: &str) {
-    host.ip(&["address", "add", &format!("{net}.2/24"), "dev", link]).expect("an address");
-    host.ip(&["link", "set", link, "up"]).expect("up");
-    // Repeat ARP requests until there is an answer, not only three times.
-    host.set(&format!("net.ipv4.neigh.{link}.mcast_solicit"), "60").expect("set");
-    host.ip(&["route", "add", "default", "via", &format!("{net}.1")]).expect("a route");
-}
-
-fn ringroad(words: &[&str]) -> Finished {
-    let done = run(Command::new(RINGROAD).args(words), PATIENCE).expect("it ends");
-    assert!(done.status.success(), "{words:?}: {}", done.stderr);
-    done
+    host.add_four(link, &format!("{net}.2/24"), &format!("{net}.1")).expect("a route");
 }
 
 /// Their runs see the host's `/sys`, with tracing and control groups: other tests would take the groups for their own.
@@ -154,7 +142,7 @@ mod alone {
         let first = delivered(0).get("t40.ip.delivered");
         world.send("192.0.2.1:7040");
         assert_eq!(delivered(first + 1).sum(of_kernel), 0, "nobody has asked");
-        ringroad(&["set", "t40", "drop_reasons=true"]);
+        said(&["set", "t40", "drop_reasons=true"]);
         (0..5).for_each(|_| world.send("192.0.2.1:7040"));
         let counters = counted(5);
         assert_eq!(counters.get("t40.west.kernel.drop_no_socket"), 5, "{counters:?}");
@@ -162,14 +150,14 @@ mod alone {
         // The run looks once a second.
         let shows = |words: &str, is_so: bool| {
             let end = Instant::now() + PATIENCE;
-            while ringroad(&["show", "t40"]).stdout.contains(words) != is_so {
-                assert!(Instant::now() < end, "{}", ringroad(&["show", "t40"]).stdout);
+            while said(&["show", "t40"]).contains(words) != is_so {
+                assert!(Instant::now() < end, "{}", said(&["show", "t40"]));
                 thread::sleep(Duration::from_millis(20));
             }
         };
         shows("no_socket 5", true);
         // A namespace of its own has other interfaces, which count from zero.
-        ringroad(&["restart", "t40"]);
+        said(&["restart", "t40"]);
         let gone =
             world.stage.wait_for_counters(|counters| counters.get("t40.west.kernel.drop_no_socket") == 0);
         gone.expect("it counts");
@@ -179,7 +167,7 @@ mod alone {
             counters.get("t40.west.kernel.drop_no_socket") > 0
         });
         again.expect("it counts");
-        ringroad(&["set", "t40", "drop_reasons=false"]);
+        said(&["set", "t40", "drop_reasons=false"]);
         world.stage.wait_for_counters(|counters| counters.sum(of_kernel) == 0).expect("nothing is counted");
         shows("drops = ", false);
         world.finish();
@@ -192,17 +180,17 @@ mod alone {
         let to: SocketAddr = "198.51.100.2:7040".parse().expect("an address");
         let flow = Flow::start(&world.west, &world.east, to, RATE).expect("a flow");
         flow.reaches(100, PATIENCE).expect("it flows");
-        ringroad(&["set", "t40", "limit=500pps"]);
+        said(&["set", "t40", "limit=500pps"]);
         let counted = world.stage.wait_for_counters(|counters| {
             let of_limit = |name: &str| counters.get(&format!("t40.west.limit.{name}"));
             of_limit("drop_limit") > 100 && of_limit("passed") > 100
         });
         counted.expect("some pass, and some do not");
-        assert!(ringroad(&["show", "t40"]).stdout.contains("limit = 500pps"));
-        ringroad(&["set", "t40", "limit=none"]);
+        assert!(said(&["show", "t40"]).contains("limit = 500pps"));
+        said(&["set", "t40", "limit=none"]);
         let before = flow.so_far().received;
         flow.reaches(before + 1000, PATIENCE).expect("it flows");
-        assert!(!ringroad(&["show", "t40"]).stdout.contains("limit ="));
+        assert!(!said(&["show", "t40"]).contains("limit ="));
         drop(flow);
         let counted = world.stage.wait_for_counters(|counters| {
             let of_limit = |name: &str| counters.get(&format!("t40.west.limit.{name}"));

@@ -5,7 +5,9 @@
 use std::process::Command;
 use std::time::Duration;
 
-use support::{Finished, run};
+use support::run;
+
+use crate::verbs::{ringroad, said};
 
 const RINGROAD: &str = env!("CARGO_BIN_EXE_ringroad");
 /// Longer than anything takes here, even on a busy host.
@@ -14,17 +16,6 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const FILE: &str = "[[router]]\nname = \"t41\"\nengine = \"lxc\"\n\
     [[router.nic]]\nname = \"west\"\nattach = \"veth:t41w\"\naddress = \"192.0.2.1/24\"\n\
     [[router.nic]]\nname = \"east\"\nattach = \"veth:t41e\"\naddress = \"198.51.100.1/24\"\n";
-
-fn ringroad(words: &[&str]) -> Finished {
-    run(Command::new(RINGROAD).args(words), PATIENCE).expect("it ends")
-}
-
-/// Output of a command that succeeds.
-fn said(words: &[&str]) -> String {
-    let done = ringroad(words);
-    assert!(done.status.success(), "{words:?}: {}", done.stderr);
-    done.stdout
-}
 
 #[test]
 fn without_lxc_one_line_names_the_package() {
@@ -52,11 +43,7 @@ mod alone {
 
         /// A host without IPv6, so that it sends nothing by itself.
         fn host(name: &str) -> Namespace {
-            let host = Namespace::add(name).expect("a namespace");
-            for which in ["all", "default"] {
-                host.set(&format!("net.ipv6.conf.{which}.disable_ipv6"), "1").expect("set");
-            }
-            host
+            Namespace::add_silent(name).expect("a namespace")
         }
 
         fn wait_for<T>(mut found: impl FnMut() -> Option<T>) -> T {
@@ -79,10 +66,7 @@ mod alone {
         fn plug_in(home: &Namespace, link: &str, host: &Namespace, net: &str) {
             wait_for(|| (has_link(home, link) && !has_link(host, link)).then_some(()));
             home.ip(&["link", "set", link, "netns", host.name()]).expect("moved");
-            host.ip(&["address", "add", &format!("{net}.2/24"), "dev", link]).expect("an address");
-            host.ip(&["link", "set", link, "up"]).expect("up");
-            host.set(&format!("net.ipv4.neigh.{link}.mcast_solicit"), "60").expect("set");
-            host.ip(&["route", "add", "default", "via", &format!("{net}.1")]).expect("a route");
+            host.add_four(link, &format!("{net}.2/24"), &format!("{net}.1")).expect("a route");
         }
 
         /// Waits until the router runs, after this many restarts because of faults: LXC is done with its interfaces then.

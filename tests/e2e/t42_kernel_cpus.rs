@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 
 use support::{Finished, Namespace, Running, Scheduled, Signal, Stage, Traces, needs, run};
 
+use crate::verbs::{refused, ringroad, said};
+
 const RINGROAD: &str = env!("CARGO_BIN_EXE_ringroad");
 /// Nothing here takes so long, even on a busy host.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -21,25 +23,6 @@ fn file(lines: &str) -> String {
          [[router.nic]]\nname = \"west\"\nattach = \"veth:t42w\"\naddress = \"192.0.2.1/24\"\n\
          [[router.nic]]\nname = \"east\"\nattach = \"veth:t42e\"\naddress = \"198.51.100.1/24\"\n"
     )
-}
-
-fn ringroad(words: &[&str]) -> Finished {
-    run(Command::new(RINGROAD).args(words), PATIENCE).expect("it ends")
-}
-
-/// Returns the output of a command, which must succeed.
-fn said(words: &[&str]) -> String {
-    let done = ringroad(words);
-    assert!(done.status.success(), "{words:?}: {}", done.stderr);
-    done.stdout
-}
-
-/// Returns the only line of a command, which must be refused.
-fn refused(words: &[&str]) -> String {
-    let done = ringroad(words);
-    assert!(!done.status.success(), "{words:?}: {}", done.stdout);
-    assert_eq!(done.stderr.lines().count(), 1, "{}", done.stderr);
-    done.stderr
 }
 
 /// Runs `check` on a router with these lines and this attachment of its first NIC.

@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 use config::Mac;
 use support::{Counters, Flow, Namespace, Running, Signal, Stage, ping, run, transfer};
 
+use crate::verbs::said_at;
+
 const RINGROAD: &str = env!("CARGO_BIN_EXE_ringroad");
 /// Nothing takes so long, even where the host is busy.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -66,10 +68,7 @@ impl World {
     }
 
     fn ask(&self, words: &[&str]) -> String {
-        let command = &mut self.stage.home().command(RINGROAD);
-        let done = run(command.current_dir(self.stage.path("")).args(words), PATIENCE).expect("an answer");
-        assert!(done.status.success(), "{words:?}: {}", done.stderr);
-        done.stdout
+        said_at(&self.stage, words)
     }
 
     fn status(&self) -> serde_json::Value {

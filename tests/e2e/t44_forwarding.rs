@@ -57,17 +57,8 @@ fn fates(left: (&Namespace, &str), right: (&Namespace, &str)) -> Fates {
     done.stdout.lines().map(line).collect()
 }
 
-/// Creates a host that says nothing by itself.
-fn silent(name: &str) -> Namespace {
-    let host = Namespace::add(name).expect("a namespace");
-    for which in ["all", "default"] {
-        host.set(&format!("net.ipv6.conf.{which}.disable_ipv6"), "1").expect("a parameter");
-    }
-    host
-}
-
 fn of_the_kernel() -> Fates {
-    let (left, right) = (silent("rr-k44l"), silent("rr-k44r"));
+    let [left, right] = ["rr-k44l", "rr-k44r"].map(|name| Namespace::add_silent(name).expect("a namespace"));
     let router = Namespace::add("rr-k44").expect("a namespace");
     let ip = |words: &str| router.ip(&words.split(' ').collect::<Vec<_>>()).expect("it is done");
     for (key, value) in PARAMETERS {

@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 
 use support::{Flow, Namespace, Stage, run};
 
+use crate::verbs::said_at;
+
 const RINGROAD: &str = env!("CARGO_BIN_EXE_ringroad");
 /// Nothing takes so long, even where the host is busy.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -57,10 +59,7 @@ impl World {
     }
 
     fn ask(&self, words: &[&str]) -> String {
-        let command = &mut self.stage.home().command(RINGROAD);
-        let done = run(command.current_dir(self.stage.path("")).args(words), PATIENCE).expect("an answer");
-        assert!(done.status.success(), "{words:?}: {}", done.stderr);
-        done.stdout
+        said_at(&self.stage, words)
     }
 
     fn told(&self, words: &[&str]) -> serde_json::Value {

@@ -6,7 +6,14 @@ use anyhow::{Result, ensure};
 use crate::step::{COMMAND, LAB, output};
 
 /// Packages for measuring and testing, which must not be dependencies of the command, not even indirect ones.
-const OUTSIDE: [&str; 4] = ["ringroad-lab", LAB.0, "ringroad-support", "ringroad-hostbox"];
+const OUTSIDE: [&str; 6] = [
+    "ringroad-lab",
+    LAB.0,
+    "ringroad-fpm-peer",
+    "ringroad-conformance",
+    "ringroad-support",
+    "ringroad-hostbox",
+];
 
 /// Lists the forbidden packages that the command contains all the same, one per line.
 ///

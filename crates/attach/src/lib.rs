@@ -17,6 +17,7 @@ mod keywords;
 mod kind;
 mod kinds;
 mod link;
+mod macvlan_mode;
 mod opened;
 mod requirements;
 pub mod safe_open;

@@ -163,8 +163,9 @@ impl Agent {
 
     fn add(&mut self, wanted: &dplane::Wanted, now: u64, tell: &mut dyn FnMut(Told<'_>)) {
         let (number, path) = (wanted.watch.config.number, &wanted.watch.path);
+        let before = self.sessions.get(number).map(|(_, path, _)| *path);
         // A session that goes on under another number needs no room.
-        let is_known = self.sessions.get(number).is_some() || number != 0 && self.take_over(number, path);
+        let is_known = before.is_some() || number != 0 && self.take_over(number, path);
         if number == 0 || !is_known && self.sessions.len() >= MOST {
             dplane::put_down(&mut self.to_bfdd, number);
             return tell(Told::Refused { path });
@@ -173,6 +174,10 @@ impl Agent {
             tell(Told::Unsupported { path, what });
         }
         self.stale.remove(&number);
+        if let Some(before) = before.filter(|before| next_hop(before) != next_hop(path)) {
+            // Nobody watches its former next hop any more.
+            tell(verdict(&before, true));
+        }
         let to_bfdd = self.is_connected.then_some(&mut self.to_bfdd);
         self.sessions.set(&wanted.watch, now, &mut relayed(to_bfdd, tell));
         // A bfdd that was restarted takes a session to be down until it is told.
@@ -226,6 +231,11 @@ fn judged(path: &Path, session: &Session, before: State) -> Option<Told<'static>
         _ if is_administrative => Some(verdict(path, true)),
         _ => None,
     }
+}
+
+/// Interface and address that verdicts are about.
+const fn next_hop(path: &Path) -> (u32, IpAddr) {
+    (path.index, path.remote)
 }
 
 const fn verdict(path: &Path, is_alive: bool) -> Told<'static> {

@@ -13,6 +13,9 @@ use crate::section::Section;
 
 /// Interface names that each namespace has itself, and entries of `/proc/sys/net/ipv4/conf`.
 const TAKEN: [&str; 3] = ["lo", "all", "default"];
+/// What is wrong with a VRF beside a control plane.
+const ONE_TABLE: &str =
+    "a control plane has one route table; give this VRF a [[router]] of its own, or remove it";
 
 /// The control plane of a router.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -89,6 +92,10 @@ pub(crate) fn verify(section: &Section<'_>, router: &Router) {
             let what = "a control plane has no interfaces with two tags in this version; remove it";
             table.fault(table.line_of("outer"), "outer", what);
         }
+        // It may have that of its NIC, which is refused there.
+        if interface.vrf.is_some() && table.has("vrf") {
+            table.fault(table.line_of("vrf"), "vrf", ONE_TABLE);
+        }
         if TAKEN.contains(&interface.name.as_str()) {
             table.fault(table.line_of("name"), "name", taken(&interface.name));
         }
@@ -124,6 +131,9 @@ fn trouble(nic: &Nic) -> Option<(&'static str, String)> {
             nic.attach.to_string()
         );
         return Some(("attach", what));
+    }
+    if nic.vrf.is_some() {
+        return Some(("vrf", ONE_TABLE.to_owned()));
     }
     TAKEN.contains(&nic.name.as_str()).then(|| ("name", taken(&nic.name)))
 }

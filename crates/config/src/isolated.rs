@@ -122,15 +122,17 @@ impl Plan {
         plan
     }
 
-    /// Keeps stopped routers stopped and unplugged NICs unplugged, unless this plan says otherwise.
+    /// Keeps stopped routers stopped and unplugged NICs unplugged, unless this plan says otherwise, and the members of a group that
+    /// follows the load.
     pub fn inherit(&mut self, before: &Self) {
+        self.inherit_members(before);
+        for group in &mut self.groups {
+            let old = before.group(&group.name);
+            old.into_iter().for_each(|old| group.pattern.inherit(&old.pattern));
+        }
         for router in &mut self.routers {
-            let Some(old) = before.routers.iter().find(|old| old.name == router.name) else { continue };
-            router.state = router.state.or(old.state);
-            for nic in &mut router.nics {
-                nic.link =
-                    nic.link.or(old.nics.iter().find(|old| old.name == nic.name).and_then(|old| old.link));
-            }
+            let old = before.routers.iter().find(|old| old.name == router.name);
+            old.into_iter().for_each(|old| router.inherit(old));
         }
     }
 
@@ -145,5 +147,16 @@ impl Plan {
         let mut plan = self.clone();
         plan.routers.retain(|router| !router.is_isolated());
         plan
+    }
+}
+
+impl Router {
+    /// Is stopped, and has NICs unplugged, as another one was, unless it says otherwise.
+    fn inherit(&mut self, old: &Self) {
+        self.state = self.state.or(old.state);
+        for nic in &mut self.nics {
+            let known = old.nics.iter().find(|known| known.name == nic.name);
+            nic.link = nic.link.or(known.and_then(|known| known.link));
+        }
     }
 }

@@ -26,8 +26,8 @@ impl Ports {
         Self { by_name: named.into_iter().collect(), by_index: HashMap::new() }
     }
 
-    /// Takes a change of an interface. An interface on top of a shadow (VRRP's macvlan) is the shadow's port. Returns true if
-    /// the meaning of an index has changed.
+    /// Takes a change of an interface. A macvlan on top of a shadow (VRRP's) is the shadow's port; no other interface there
+    /// is, as its frames have a tag or another header. Returns true if the meaning of an index has changed.
     pub fn take(&mut self, change: &Change<Link>) -> bool {
         match change {
             Change::Set(link) => self.set(link.index, self.port_of(link)),
@@ -42,7 +42,7 @@ impl Ports {
 
     fn port_of(&self, link: &Link) -> Option<Port> {
         let named = self.by_name.get(&link.name).copied();
-        named.or_else(|| self.get(link.lower?))
+        named.or_else(|| self.get(link.lower.filter(|_| link.is_macvlan)?))
     }
 
     fn set(&mut self, index: u32, port: Option<Port>) -> bool {

@@ -89,6 +89,7 @@ struct Core {
     name: String,
     links: Vec<Link>,
     probes: Probes,
+    /// What times are counted from. A group that takes the place of another one counts on: both write times into one neighbour table.
     began: Instant,
     /// Numbers of those that are to be parked.
     parked: Mutex<Range<u32>>,
@@ -291,7 +292,7 @@ impl Ensemble {
             board: Mutex::new(Board::new(links.iter().map(|link| link.way.places()))),
             links,
             probes: Probes::new(secret()),
-            began: Instant::now(),
+            began: before.map_or_else(Instant::now, |before| before.core.began),
             parked: Mutex::new(group.parked_members()),
             members: Mutex::default(),
             enrolled: Mutex::default(),

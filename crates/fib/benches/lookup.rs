@@ -3,19 +3,21 @@
 //!
 //! `cargo bench -p ringroad-fib`
 
+mod slices;
+
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU32, AtomicU64};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use fib::layout::{BUCKETS, GROUP, NEXT_HOPS, TBL24};
 use fib::synthetic::{Prefix, destinations, prefixes};
 use fib::{Header, Memory, NextHop, Rib, Table};
 use router::Routes;
 
+use slices::{best, shuffle, tell_changes};
+
 const BURST: usize = 64;
 const ROUTES: usize = 1_000_000;
-const SLICE: Duration = Duration::from_millis(50);
-const SLICES: usize = 8;
 
 fn main() {
     let routes = prefixes(ROUTES, 1);
@@ -31,12 +33,8 @@ fn main() {
     rib.remove(0, 1).expect("added above");
     rib.remove(0x8000_0000, 1).expect("added above");
 
-    // In random order, as a routing daemon would learn them.
     let mut order = routes;
-    let mut random = fib::synthetic::Random::new(3);
-    for i in (1..order.len()).rev() {
-        order.swap(i, random.below(i as u32 + 1) as usize);
-    }
+    shuffle(&mut order);
     changes("add", &order, |i, p| rib.add(p.prefix, p.len, via(i as u32 % 200)).is_ok());
     lookups("1M routes", table, &to);
     changes("replace", &order, |i, p| rib.add(p.prefix, p.len, via(i as u32 % 199)).is_ok());
@@ -46,12 +44,7 @@ fn main() {
 fn changes(name: &str, order: &[Prefix], mut change: impl FnMut(usize, &Prefix) -> bool) {
     let start = Instant::now();
     let done = order.iter().enumerate().filter(|(i, p)| change(*i, p)).count();
-    let seconds = start.elapsed().as_secs_f64();
-    println!(
-        "{name}: {:.0} k routes/s ({done} of {} in {seconds:.2} s)",
-        done as f64 / seconds / 1e3,
-        order.len()
-    );
+    tell_changes(name, done, order.len(), start);
 }
 
 fn lookups(name: &str, table: Table<'_>, to: &[u32]) {
@@ -79,19 +72,6 @@ fn look_up_burst(table: Table<'_>, ips: &[u32]) {
     for step in &steps[..ips.len()] {
         black_box(table.second(*step));
     }
-}
-
-fn best(lookups: usize, mut pass: impl FnMut()) -> f64 {
-    let mut best = f64::INFINITY;
-    for _ in 0..SLICES {
-        let (start, mut passes) = (Instant::now(), 0);
-        while start.elapsed() < SLICE {
-            pass();
-            passes += 1;
-        }
-        best = best.min(start.elapsed().as_secs_f64() * 1e9 / (passes * lookups) as f64);
-    }
-    best
 }
 
 const fn via(number: u32) -> NextHop {

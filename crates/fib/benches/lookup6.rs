@@ -3,19 +3,21 @@
 //!
 //! `cargo bench -p ringroad-fib --bench lookup6`
 
+mod slices;
+
 use std::hint::black_box;
 use std::sync::atomic::AtomicU64;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use fib::six::layout::{BUCKETS, HOP_WORDS, NEXT_HOPS, NODE, ROOT};
 use fib::six::synthetic::{Prefix, destinations, prefixes};
 use fib::six::{Header, Memory, Rib, Table};
 use fib::{NextHop, Routes6};
 
+use slices::{best, shuffle, tell_changes};
+
 const BURST: usize = 64;
 const ROUTES: usize = 250_000;
-const SLICE: Duration = Duration::from_millis(50);
-const SLICES: usize = 8;
 
 fn main() {
     let routes = prefixes(ROUTES, 1);
@@ -33,12 +35,8 @@ fn main() {
         rib.remove(prefix, len).expect("added above");
     }
 
-    // In random order, as a routing daemon would learn them.
     let mut order = routes;
-    let mut random = fib::synthetic::Random::new(3);
-    for i in (1..order.len()).rev() {
-        order.swap(i, random.below(i as u32 + 1) as usize);
-    }
+    shuffle(&mut order);
     changes(&mut rib, "add", &order, |rib, i, p| rib.add(p.prefix, p.len, via(i as u32 % 200)).is_ok());
     let (nodes, words) = rib.used();
     println!("250k routes: {:.1} MiB", (8 * (nodes * NODE + words)) as f64 / f64::from(1 << 20));
@@ -56,18 +54,13 @@ fn changes<'a>(
 ) {
     let (start, mut done) = (Instant::now(), 0);
     for (i, prefix) in order.iter().enumerate() {
-        done += u64::from(change(rib, i, prefix));
+        done += usize::from(change(rib, i, prefix));
         if i % BURST == 0 {
             let epoch = rib.publish();
             rib.reclaim(epoch);
         }
     }
-    let seconds = start.elapsed().as_secs_f64();
-    println!(
-        "{name}: {:.0} k routes/s ({done} of {} in {seconds:.2} s)",
-        done as f64 / seconds / 1e3,
-        order.len()
-    );
+    tell_changes(name, done, order.len(), start);
 }
 
 fn lookups(name: &str, table: Table<'_>, to: &[u128]) {
@@ -106,19 +99,6 @@ fn look_up_burst(table: Table<'_>, ips: &[u128]) {
     for step in &steps[..ips.len()] {
         black_box(table.found(*step));
     }
-}
-
-fn best(lookups: usize, mut pass: impl FnMut()) -> f64 {
-    let mut best = f64::INFINITY;
-    for _ in 0..SLICES {
-        let (start, mut passes) = (Instant::now(), 0);
-        while start.elapsed() < SLICE {
-            pass();
-            passes += 1;
-        }
-        best = best.min(start.elapsed().as_secs_f64() * 1e9 / (passes * lookups) as f64);
-    }
-    best
 }
 
 const fn via(number: u32) -> NextHop {

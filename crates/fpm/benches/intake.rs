@@ -4,8 +4,8 @@
 
 use std::time::Instant;
 
-use fpm::peer::{By, Stream};
 use fpm::{Change, Session};
+use fpm_peer::{By, Stream};
 use netlink::{NextHop, Prefix};
 
 fn main() {

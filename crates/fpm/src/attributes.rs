@@ -3,9 +3,9 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Octets of an attribute's header.
-pub(crate) const HEADER: usize = 4;
+pub const HEADER: usize = 4;
 /// Bits of an attribute's type that are its number; the others are flags (NLA_F_NESTED, NLA_F_NET_BYTEORDER).
-pub(crate) const NUMBER: u16 = 0x3fff;
+pub const NUMBER: u16 = 0x3fff;
 
 /// Attribute: its number and its value.
 pub(crate) type Attribute<'a> = (u16, &'a [u8]);

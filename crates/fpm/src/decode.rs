@@ -9,50 +9,72 @@ use netlink::{NextHop, Prefix, RouteKind};
 use crate::attributes::{BadLength, address, attributes, number, short, via};
 
 /// Octets of `struct nlmsghdr`.
-pub(crate) const MESSAGE_HEADER: usize = 16;
+pub const MESSAGE_HEADER: usize = 16;
 /// Octets of `struct rtmsg`.
-pub(crate) const ROUTE_HEADER: usize = 12;
+pub const ROUTE_HEADER: usize = 12;
 /// Octets of `struct nhmsg`.
-pub(crate) const NEXT_HOP_HEADER: usize = 8;
+pub const NEXT_HOP_HEADER: usize = 8;
 /// Octets of `struct rtnexthop`.
-pub(crate) const HOP_HEADER: usize = 8;
+pub const HOP_HEADER: usize = 8;
 /// Octets of `struct nexthop_grp`.
 pub(crate) const MEMBER: usize = 8;
 /// Most next hops of a route or members of a group: FRR's own limit (`MULTIPATH_NUM`) is at most 256.
 const MOST_HOPS: usize = 256;
 
 /// Message types of `linux/rtnetlink.h`.
-pub(crate) mod types {
-    pub(crate) const NEW_ROUTE: u16 = 24;
-    pub(crate) const DEL_ROUTE: u16 = 25;
-    pub(crate) const NEW_NEXT_HOP: u16 = 104;
-    pub(crate) const DEL_NEXT_HOP: u16 = 105;
+pub mod types {
+    /// A route exists (RTM_NEWROUTE).
+    pub const NEW_ROUTE: u16 = 24;
+    /// A route does not exist any more (RTM_DELROUTE).
+    pub const DEL_ROUTE: u16 = 25;
+    /// A next-hop object exists (RTM_NEWNEXTHOP).
+    pub const NEW_NEXT_HOP: u16 = 104;
+    /// A next-hop object does not exist any more (RTM_DELNEXTHOP).
+    pub const DEL_NEXT_HOP: u16 = 105;
 }
 
 /// Numbers of a route's attributes (RTA_*).
-pub(crate) mod route {
-    pub(crate) const DST: u16 = 1;
-    pub(crate) const SRC: u16 = 2;
-    pub(crate) const OIF: u16 = 4;
-    pub(crate) const GATEWAY: u16 = 5;
-    pub(crate) const PRIORITY: u16 = 6;
-    pub(crate) const MULTIPATH: u16 = 9;
-    pub(crate) const TABLE: u16 = 15;
-    pub(crate) const VIA: u16 = 18;
-    pub(crate) const NEWDST: u16 = 19;
-    pub(crate) const ENCAP: u16 = 22;
-    pub(crate) const NH_ID: u16 = 30;
+pub mod route {
+    /// Destination.
+    pub const DST: u16 = 1;
+    /// Source.
+    pub const SRC: u16 = 2;
+    /// Index of the outgoing interface.
+    pub const OIF: u16 = 4;
+    /// Gateway of the destination's family.
+    pub const GATEWAY: u16 = 5;
+    /// Metric.
+    pub const PRIORITY: u16 = 6;
+    /// Several next hops.
+    pub const MULTIPATH: u16 = 9;
+    /// Number of the table.
+    pub const TABLE: u16 = 15;
+    /// Gateway of either family.
+    pub const VIA: u16 = 18;
+    /// Destination that packets get.
+    pub const NEWDST: u16 = 19;
+    /// Encapsulation that packets get.
+    pub const ENCAP: u16 = 22;
+    /// Number of the next-hop object.
+    pub const NH_ID: u16 = 30;
 }
 
 /// Numbers of a next-hop object's attributes (NHA_*).
-pub(crate) mod next_hop {
-    pub(crate) const ID: u16 = 1;
-    pub(crate) const GROUP: u16 = 2;
-    pub(crate) const BLACKHOLE: u16 = 4;
-    pub(crate) const OIF: u16 = 5;
-    pub(crate) const GATEWAY: u16 = 6;
-    pub(crate) const ENCAP: u16 = 8;
-    pub(crate) const FDB: u16 = 11;
+pub mod next_hop {
+    /// Number of the object.
+    pub const ID: u16 = 1;
+    /// Other objects that it consists of.
+    pub const GROUP: u16 = 2;
+    /// Packets are dropped.
+    pub const BLACKHOLE: u16 = 4;
+    /// Index of the outgoing interface.
+    pub const OIF: u16 = 5;
+    /// Gateway.
+    pub const GATEWAY: u16 = 6;
+    /// Encapsulation that packets get.
+    pub const ENCAP: u16 = 8;
+    /// It is one of a bridge's forwarding database.
+    pub const FDB: u16 = 11;
 }
 
 /// Message of zebra.

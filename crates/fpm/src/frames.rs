@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// Octets of a frame's header.
-pub(crate) const HEADER: usize = 4;
+pub const HEADER: usize = 4;
 /// Version of the protocol (`FPM_PROTO_VERSION`).
 pub(crate) const VERSION: u8 = 1;
 /// Type of a frame with netlink messages (`FPM_MSG_TYPE_NETLINK`).
@@ -111,8 +111,11 @@ impl Frames {
 }
 
 /// Returns the length of the frame that begins here, its header included; `None` if more octets have to arrive first.
+///
+/// # Errors
+/// No frame begins here.
 #[inline]
-pub(crate) fn length(octets: &[u8]) -> Result<Option<usize>, Broken> {
+pub fn length(octets: &[u8]) -> Result<Option<usize>, Broken> {
     let Some(&[version, kind, high, low]) = octets.first_chunk::<HEADER>() else { return Ok(None) };
     let len = u16::from_be_bytes([high, low]);
     match (version, kind) {
@@ -125,7 +128,7 @@ pub(crate) fn length(octets: &[u8]) -> Result<Option<usize>, Broken> {
 }
 
 /// Appends a frame with this payload to `stream`; does nothing and returns false if it is too long for one.
-pub(crate) fn append(stream: &mut Vec<u8>, payload: &[u8]) -> bool {
+pub fn append(stream: &mut Vec<u8>, payload: &[u8]) -> bool {
     let Ok(len) = u16::try_from(HEADER + payload.len()) else { return false };
     stream.extend_from_slice(&[VERSION, NETLINK]);
     stream.extend_from_slice(&len.to_be_bytes());

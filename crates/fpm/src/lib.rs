@@ -29,10 +29,6 @@ mod decode;
 mod frames;
 mod groups;
 mod local;
-#[cfg(feature = "peer")]
-pub mod peer;
-#[cfg(feature = "peer")]
-pub mod recording;
 mod rib;
 mod session;
 mod zebra;
@@ -45,6 +41,14 @@ pub use groups::{GroupId, Paths};
 pub use rib::{Change, Found, Key, Origin, Rib, Target, is_zebras};
 pub use session::{Session, Stage};
 pub use zebra::{Turn, Zebra};
+
+/// Numbers and lengths of the format, for zebra's side of a connection: `crates/fpm_peer`.
+pub mod wire {
+    pub use crate::attributes::{HEADER as ATTRIBUTE_HEADER, NUMBER as ATTRIBUTE_NUMBER};
+    pub use crate::decode::{HOP_HEADER, MESSAGE_HEADER, NEXT_HOP_HEADER, ROUTE_HEADER};
+    pub use crate::decode::{next_hop, route, types};
+    pub use crate::frames::{HEADER as FRAME_HEADER, append, length};
+}
 
 /// TCP port that zebra connects to unless its configuration says otherwise (`FPM_DEFAULT_PORT`).
 pub const PORT: u16 = 2620;

@@ -9,6 +9,8 @@ use crate::session::Session;
 
 /// Most reads of one turn: 2 MiB, or about 20,000 routes, so that a full table comes in batches and other work gets its turn.
 const READS: usize = 8;
+/// Most connections that wait to be accepted.
+const WAITING: usize = 4096;
 
 /// What a turn has found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +54,17 @@ impl Zebra {
             self.answer(session);
         }
         Ok(turn)
+    }
+
+    /// zebra will not come back: the connection ends, and those that wait to be accepted. What was not read by now is not heard.
+    pub fn hang_up(&mut self, session: &mut Session) {
+        self.stream = None;
+        for _ in 0..WAITING {
+            if self.listener.accept().is_err() {
+                break;
+            }
+        }
+        session.closed();
     }
 
     /// Descriptors to wait for: readable when there is work.

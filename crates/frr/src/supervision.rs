@@ -201,12 +201,13 @@ impl Supervision {
     }
 
     fn answers(&mut self, daemon: Daemon) {
-        let is_loaded = self.is_loaded;
+        // A load that is under way has passed it by, or met the one before it.
+        let needs_load = self.is_loaded || self.loading.is_some();
         if let Some(process) = self.processes.get_mut(&daemon)
             && let State::Started(since) = process.state
         {
             process.state = State::Answers(since);
-            process.needs_load = is_loaded;
+            process.needs_load = needs_load;
         }
     }
 
@@ -223,6 +224,10 @@ impl Supervision {
         }
         if now.saturating_sub(since) >= LONG_LIFE {
             process.pause = PAUSE[0];
+        }
+        if matches!(process.state, State::Answers(_)) {
+            // It has yet to ask again for what is its own. If it cannot be started any more, nobody waits for ever.
+            self.settles = self.settles.map(|at| at.max(now + SETTLING));
         }
         process.state = State::Pausing(now + process.pause);
         process.pause = (process.pause * 2).min(PAUSE[1]);

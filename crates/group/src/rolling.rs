@@ -156,6 +156,10 @@ impl Rolling {
         now: Duration,
         is_empty: bool,
     ) -> Step {
+        if roster.state(member).is_none() {
+            // It was removed meanwhile.
+            return self.begin(Phase::Next, Step::Wait);
+        }
         if !others_serve(roster, member) {
             // They died meanwhile, and are replaced: this one still gets the frames.
             return self.wait(member, since, now);

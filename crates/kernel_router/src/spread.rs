@@ -66,6 +66,11 @@ fn is_ours(route: &Entered) -> bool {
     is_plain && route.protocol == PROTOCOL && route.group.is_some()
 }
 
+/// Returns true if an object of ours may have this number.
+const fn is_number_of_ours(id: u32) -> bool {
+    id >= FIRST
+}
+
 /// Reads our routes among all, by the objects that they use.
 pub(crate) fn look(
     own: &OwnNamespace,
@@ -111,13 +116,13 @@ impl Objects {
         }
     }
 
-    /// Returns the numbers of our objects that no route uses, groups before their members.
+    /// Returns the numbers of our objects that none of these routes uses, groups before their members.
     fn unused(&self, routes: &[Entered]) -> Vec<u32> {
         let groups: Vec<u32> = routes.iter().filter_map(|route| route.group).collect();
         let mut used: BTreeSet<u32> = groups.iter().copied().collect();
         used.extend(groups.iter().flat_map(|id| self.members(*id)).map(|(id, _)| id));
-        let unused =
-            self.0.values().filter(|object| object.protocol == PROTOCOL && !used.contains(&object.id));
+        let is_own = |object: &NextHopObject| object.protocol == PROTOCOL && is_number_of_ours(object.id);
+        let unused = self.0.values().filter(|object| is_own(object) && !used.contains(&object.id));
         let (groups, others): (Vec<_>, Vec<_>) =
             unused.partition(|object| matches!(object.kind, NextHopKind::Group(_)));
         groups.into_iter().chain(others).map(|object| object.id).collect()
@@ -142,8 +147,8 @@ impl Executor<'_> {
 
     /// Removes a route and what it used. Succeeds if the kernel has removed it already.
     pub(crate) fn gather(&mut self, route: &SpreadRoute) -> Result<(), Refusal> {
-        let all: Vec<Entered> = self.own.kernel.all()?;
-        for entered in all.iter().filter(|entered| is_ours(entered) && entered.id.to == route.to) {
+        let ours = self.own.kernel.all_kept(is_ours)?;
+        for entered in ours.iter().filter(|entered| entered.id.to == route.to) {
             match self.own.kernel.remove_route(entered) {
                 Err(e) if !is_errno(&e, Errno::SRCH) => return Err(e.into()),
                 _ => {}
@@ -183,7 +188,8 @@ impl Executor<'_> {
 
     /// Deletes our objects that no route uses: of routes that others have removed, and of one that could not be laid.
     fn sweep(&self) -> io::Result<()> {
-        let routes: Vec<Entered> = self.own.kernel.all()?;
+        let routes =
+            self.own.kernel.all_kept(|route: &Entered| route.group.is_some_and(is_number_of_ours))?;
         for id in Objects::read(self.own)?.unused(&routes) {
             match self.own.kernel.delete_next_hop(id) {
                 Err(e) if !is_errno(&e, Errno::NOENT) => return Err(e),

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use conformance::{SinkBench, SourceBench, check_sink, check_source};
 use lab::generator::{Clock, Generator, Settings};
 use lab::sink::{Expected, Sink};
 use lab::tag;
-use port::conformance::{SinkBench, SourceBench, check_sink, check_source};
 use port::{Bell, Frame, Frames, Source};
 use ring::Bytes;
 

@@ -51,7 +51,7 @@ counters! {
         orders,
         /// Tables that it has taken from orders.
         tables,
-        /// Frames from outside that are not for the group.
+        /// Frames from outside that are not for the group, or that a member is said to have sent.
         drop_foreign,
         /// Frames from outside lost because no member has their flow.
         drop_no_member,

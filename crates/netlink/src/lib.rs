@@ -33,7 +33,7 @@ pub use function::{Function, FunctionSetting};
 pub use generic::{Generic, Napi};
 pub use link::{Link, Settings, Which};
 pub use make::{Kind, MacvtapMode};
-pub use mirror::{Mirror, News};
+pub use mirror::{Kept, Mirror, News};
 pub use neighbour::{Neighbour, State};
 pub use next_hop::{NextHopKind, NextHopObject};
 pub use prefix::Prefix;

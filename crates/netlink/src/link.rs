@@ -3,7 +3,7 @@
 use std::io;
 
 use netlink_packet_route::RouteNetlinkMessage;
-use netlink_packet_route::link::{LinkAttribute, LinkExtentMask, LinkFlags, LinkMessage};
+use netlink_packet_route::link::{InfoKind, LinkAttribute, LinkExtentMask, LinkFlags, LinkInfo, LinkMessage};
 
 use crate::{Mac, Netlink, Object};
 
@@ -28,6 +28,8 @@ pub struct Link {
     pub master: Option<u32>,
     /// Index of its lower interface or of its peer; for a pair of veths that may be in another namespace.
     pub lower: Option<u32>,
+    /// True if it is a macvlan: what it sends is sent by its lower interface, unchanged.
+    pub is_macvlan: bool,
     /// Interface group (`ip link show group N`).
     pub group: u32,
     /// Permanent Ethernet address of the hardware, if there is hardware.
@@ -207,6 +209,7 @@ impl Link {
             proto_down: false,
             master: None,
             lower: None,
+            is_macvlan: false,
             group: 0,
             permanent_mac: None,
             alias: String::new(),
@@ -218,6 +221,9 @@ impl Link {
                 LinkAttribute::Mtu(mtu) => link.mtu = mtu,
                 LinkAttribute::Controller(index) => link.master = Some(index).filter(|index| *index != 0),
                 LinkAttribute::Link(index) => link.lower = Some(index).filter(|index| *index != 0),
+                LinkAttribute::LinkInfo(all) => {
+                    link.is_macvlan = all.contains(&LinkInfo::Kind(InfoKind::MacVlan));
+                }
                 LinkAttribute::Group(group) => link.group = group,
                 LinkAttribute::ProtoDown(down) => link.proto_down = down != 0,
                 LinkAttribute::PermAddress(octets) => link.permanent_mac = octets.try_into().ok(),

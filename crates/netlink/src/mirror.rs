@@ -8,11 +8,12 @@ use netlink_sys::Socket;
 
 use crate::answers::{Content, answers};
 use crate::socket::{self, DATAGRAM};
-use crate::{Address, Change, Link, Neighbour, Netlink, Object, Route, Rule, Table};
+use crate::{Address, Change, Link, Neighbour, Netlink, Object, Route, RouteId, Rule, Table};
 
-/// Notification groups (RTNLGRP_* of `linux/rtnetlink.h`): links, neighbours, addresses, routes and rules of
-/// IPv4 and IPv6.
-const GROUPS: [u32; 8] = [1, 3, 5, 7, 8, 9, 11, 19];
+/// Notification groups (RTNLGRP_* of `linux/rtnetlink.h`): links, addresses, routes and rules of IPv4 and IPv6.
+const GROUPS: [u32; 7] = [1, 5, 7, 8, 9, 11, 19];
+/// Notification group of neighbours.
+const NEIGHBOURS: u32 = 3;
 /// Most datagrams handled by one [`Mirror::update`], so that a storm of changes does not block the caller.
 const BUDGET: usize = 256;
 
@@ -29,6 +30,22 @@ pub enum News {
     Route(Change<Route>),
     /// Change of a rule.
     Rule(Change<Rule>),
+}
+
+/// Part of the tables that a mirror keeps, beside all interfaces, addresses and rules.
+#[derive(Clone, Copy, Debug)]
+pub struct Kept {
+    /// Says which routes. Those of a routing daemon may be a million, and known from the daemon itself.
+    pub routes: fn(&Route) -> bool,
+    /// True if neighbours are kept. Stations on the links may change them all the time.
+    pub neighbours: bool,
+}
+
+impl Default for Kept {
+    /// All routes, and neighbours.
+    fn default() -> Self {
+        Self { routes: |_| true, neighbours: true }
+    }
 }
 
 /// Interfaces, addresses, neighbours, routes and rules of a namespace, as last reported by the kernel.
@@ -49,23 +66,23 @@ impl Mirror {
     /// The kernel has no rtnetlink, the process is out of descriptors, or a table changed during each of many
     /// dumps.
     pub fn open() -> io::Result<Self> {
-        Self::open_with(|_| true)
+        Self::open_with(Kept::default())
     }
 
-    /// Creates a mirror that keeps only routes for which `keeps` returns true. Those of a routing daemon may be a
-    /// million, and known from the daemon itself.
+    /// Creates a mirror that keeps a part of the tables.
     ///
     /// # Errors
     /// See [`Mirror::open`].
-    pub fn open_with(keeps: fn(&Route) -> bool) -> io::Result<Self> {
+    pub fn open_with(kept: Kept) -> io::Result<Self> {
         let mut notifications = socket::open()?;
         // An unbound socket has port 0, which is the kernel's and receives no notifications.
         notifications.bind_auto()?;
         notifications.set_non_blocking(true)?;
         // Subscribing precedes the dump, so that no change is missed.
-        GROUPS.iter().try_for_each(|group| notifications.add_membership(*group))?;
+        let mut groups = GROUPS.into_iter().chain(kept.neighbours.then_some(NEIGHBOURS));
+        groups.try_for_each(|group| notifications.add_membership(group))?;
         let (kernel, buffer) = (Netlink::open()?, vec![0; DATAGRAM]);
-        let tables = Tables { keeps, ..Tables::default() };
+        let tables = Tables { kept, ..Tables::default() };
         let mut mirror = Self { kernel, notifications, buffer, tables, overrun: true };
         while mirror.overrun {
             mirror.update()?;
@@ -89,7 +106,7 @@ impl Mirror {
             self.tables.dump(&self.kernel, &mut news)?;
             self.overrun = false;
         } else if self.tables.routes_are_old {
-            self.tables.dump_routes(&self.kernel, &mut news)?;
+            self.tables.take_ipv4_routes(self.kernel.ipv4_routes(self.tables.kept.routes)?, &mut news);
         }
         Ok(news)
     }
@@ -114,7 +131,7 @@ impl Mirror {
         &self.tables.addresses
     }
 
-    /// Neighbours.
+    /// Neighbours, if they are kept.
     pub const fn neighbours(&self) -> &Table<Neighbour> {
         &self.tables.neighbours
     }
@@ -165,10 +182,9 @@ pub(crate) struct Tables {
     pub(crate) routes: Table<Route>,
     pub(crate) rules: Table<Rule>,
     /// Routes may have disappeared unnoticed: the kernel does not report IPv4 routes that disappear with an
-    /// interface or an address.
+    /// interface or an address. It reports those of IPv6.
     routes_are_old: bool,
-    /// Says which routes are kept.
-    keeps: fn(&Route) -> bool,
+    kept: Kept,
 }
 
 impl Default for Tables {
@@ -180,7 +196,7 @@ impl Default for Tables {
             routes: Table::default(),
             rules: Table::default(),
             routes_are_old: false,
-            keeps: |_| true,
+            kept: Kept::default(),
         }
     }
 }
@@ -217,16 +233,21 @@ impl Tables {
     fn dump(&mut self, kernel: &Netlink, news: &mut Vec<News>) -> io::Result<()> {
         self.links.take_all(kernel.all()?, &mut |change| news.push(News::Link(change)));
         self.addresses.take_all(kernel.all()?, &mut |change| news.push(News::Address(change)));
-        self.neighbours.take_all(kernel.all()?, &mut |change| news.push(News::Neighbour(change)));
+        if self.kept.neighbours {
+            self.neighbours.take_all(kernel.all()?, &mut |change| news.push(News::Neighbour(change)));
+        }
         self.rules.take_all(kernel.all()?, &mut |change| news.push(News::Rule(change)));
-        self.dump_routes(kernel, news)
-    }
-
-    fn dump_routes(&mut self, kernel: &Netlink, news: &mut Vec<News>) -> io::Result<()> {
-        let routes = kernel.all_kept(self.keeps)?;
+        let routes = kernel.all_kept(self.kept.routes)?;
         self.routes.take_all(routes, &mut |change| news.push(News::Route(change)));
         self.routes_are_old = false;
         Ok(())
+    }
+
+    /// Replaces the IPv4 routes by the kernel's present ones.
+    fn take_ipv4_routes(&mut self, routes: Vec<Route>, news: &mut Vec<News>) {
+        let is_ipv4 = |id: &RouteId| id.to.ip.is_ipv4();
+        self.routes.take_part(routes, is_ipv4, &mut |change| news.push(News::Route(change)));
+        self.routes_are_old = false;
     }
 
     fn take_route(
@@ -236,7 +257,7 @@ impl Tables {
         tell: &mut dyn FnMut(Change<Route>),
     ) {
         match Route::read(message) {
-            Some((is_there, route)) if (self.keeps)(&route) => {
+            Some((is_there, route)) if (self.kept.routes)(&route) => {
                 self.routes.take(route, is_there, replaces, tell);
             }
             Some((true, route)) if replaces => self.routes.displace(&route, tell),
@@ -260,7 +281,8 @@ fn take<T: Object>(
 fn takes_routes_along(news: &News) -> bool {
     match news {
         News::Link(Change::Set(link)) => !link.up,
-        News::Link(Change::Gone(_)) | News::Address(Change::Gone(_)) => true,
+        News::Link(Change::Gone(_)) => true,
+        News::Address(Change::Gone(address)) => address.prefix.ip.is_ipv4(),
         _ => false,
     }
 }

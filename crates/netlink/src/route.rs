@@ -1,17 +1,23 @@
 //! Routes.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::net::IpAddr;
 
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
-use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::route::{
     RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteNextHop, RouteProtocol, RouteScope,
     RouteType, RouteVia,
 };
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 
 use crate::prefix::family;
 use crate::{Netlink, Object, Prefix};
+
+/// Index of `lo` in each namespace.
+const LOOPBACK: u32 = 1;
+/// Most dumps of IPv6 routes for one answer.
+const DUMPS: usize = 8;
 
 /// A route.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -112,6 +118,39 @@ impl Netlink {
         message.header.scope = RouteScope::NoWhere;
         self.change(RouteNetlinkMessage::DelRoute(message), 0)
     }
+
+    /// Dumps the IPv4 routes for which `keeps` returns true.
+    pub(crate) fn ipv4_routes(&self, keeps: fn(&Route) -> bool) -> io::Result<Vec<Route>> {
+        // That an interface or an address goes is reported before its routes go, which is not reported. The kernel
+        // answers this question when that is done, while (since Linux 6.9) it dumps routes at any time.
+        self.link(LOOPBACK)?;
+        self.routes_of(AddressFamily::Inet, keeps)
+    }
+
+    fn routes_of(&self, family: AddressFamily, keeps: fn(&Route) -> bool) -> io::Result<Vec<Route>> {
+        let mut message = RouteMessage::default();
+        message.header.address_family = family;
+        let mut routes = self.dumped(&RouteNetlinkMessage::GetRoute(message), keeps)?;
+        // A kernel without this family dumps all others.
+        routes.retain(|route: &Route| crate::prefix::family(route.id.to.ip) == family);
+        Ok(routes)
+    }
+}
+
+/// Takes dumps of IPv6 routes until one has no route that those before it lack, and returns the routes of all.
+/// While the table changes a dump may lack routes, without a mark: the kernel begins anew in the changed tree, and
+/// leaves out as many routes as it has told, though some of those have gone. A route that has gone between two
+/// dumps is returned as well.
+fn gathered(dump: &mut dyn FnMut() -> io::Result<Vec<Route>>) -> io::Result<Vec<Route>> {
+    let mut all = BTreeMap::new();
+    for attempt in 0..DUMPS {
+        let before = all.len();
+        all.extend(dump()?.into_iter().map(|route| (route.key(), route)));
+        if attempt > 0 && all.len() == before {
+            break;
+        }
+    }
+    Ok(all.into_values().collect())
 }
 
 fn to_network(to: Prefix) -> RouteMessage {
@@ -173,6 +212,12 @@ impl Object for Route {
 
     fn wanted() -> RouteNetlinkMessage {
         RouteNetlinkMessage::GetRoute(RouteMessage::default())
+    }
+
+    fn dump(kernel: &Netlink, keeps: fn(&Self) -> bool) -> io::Result<Vec<Self>> {
+        let mut all = kernel.ipv4_routes(keeps)?;
+        all.extend(gathered(&mut || kernel.routes_of(AddressFamily::Inet6, keeps))?);
+        Ok(all)
     }
 
     fn read(message: RouteNetlinkMessage) -> Option<(bool, Self)> {

@@ -52,10 +52,25 @@ impl Netlink {
     }
 
     /// Dumps all objects of a kind for which `keeps` returns true.
-    pub(crate) fn all_kept<T: Object>(&self, keeps: fn(&T) -> bool) -> io::Result<Vec<T>> {
+    ///
+    /// # Errors
+    /// See [`Netlink::all`].
+    pub fn all_kept<T: Object>(&self, keeps: fn(&T) -> bool) -> io::Result<Vec<T>> {
+        T::dump(self, keeps)
+    }
+
+    /// Dumps the objects that a request asks for, and for which `keeps` returns true.
+    pub(crate) fn dumped<T: Object>(
+        &self,
+        wanted: &RouteNetlinkMessage,
+        keeps: fn(&T) -> bool,
+    ) -> io::Result<Vec<T>> {
         for _ in 0..DUMPS {
             let mut objects = Vec::new();
-            if self.each(&mut |object| objects.extend(Some(object).filter(keeps)))? {
+            let mut take = |content| {
+                objects.extend(object::<T>(content).map(|(_, object)| object).filter(keeps));
+            };
+            if self.connection().exchange(wanted.clone(), NLM_F_DUMP, &mut take)? == Dump::Whole {
                 return Ok(objects);
             }
         }
@@ -63,7 +78,7 @@ impl Netlink {
     }
 
     /// Dumps all objects of a kind once, without keeping any. Returns false if the table changed meanwhile: the
-    /// dump may lack objects.
+    /// dump may lack objects. One of IPv6 routes may lack some of a table that changes in any case.
     ///
     /// # Errors
     /// The kernel refuses.

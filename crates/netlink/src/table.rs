@@ -1,8 +1,11 @@
 //! Tables of kernel objects, as held by a [`crate::Mirror`].
 
 use std::collections::BTreeMap;
+use std::io;
 
 use netlink_packet_route::RouteNetlinkMessage;
+
+use crate::Netlink;
 
 /// Kind of object that the kernel keeps in a table.
 pub trait Object: Sized + Clone + PartialEq {
@@ -15,6 +18,12 @@ pub trait Object: Sized + Clone + PartialEq {
     /// Request for a dump of the table.
     #[doc(hidden)]
     fn wanted() -> RouteNetlinkMessage;
+
+    /// Dumps all objects for which `keeps` returns true.
+    #[doc(hidden)]
+    fn dump(kernel: &Netlink, keeps: fn(&Self) -> bool) -> io::Result<Vec<Self>> {
+        kernel.dumped(&Self::wanted(), keeps)
+    }
 
     /// Object of a message, and whether it exists (true) or was deleted; `None` for messages about something
     /// else.
@@ -104,16 +113,26 @@ impl<T: Object> Table<T> {
 
     /// Replaces the whole table, and reports the differences.
     pub(crate) fn take_all(&mut self, objects: Vec<T>, tell: &mut dyn FnMut(Change<T>)) {
+        self.take_part(objects, |_| true, tell);
+    }
+
+    /// Replaces the part of the table that has these `Id`s, and reports the differences.
+    pub(crate) fn take_part(
+        &mut self,
+        objects: Vec<T>,
+        is_of_part: impl Fn(&T::Id) -> bool,
+        tell: &mut dyn FnMut(Change<T>),
+    ) {
         let new: BTreeMap<_, T> = objects.into_iter().map(|object| (object.key(), object)).collect();
-        let old = std::mem::replace(&mut self.rows, new);
-        for (key, object) in &old {
-            if !self.rows.contains_key(key) {
-                tell(Change::Gone(object.clone()));
-            }
+        let is_gone = |key: &&(T::Id, T::Variant)| is_of_part(&key.0) && !new.contains_key(*key);
+        let gone: Vec<_> = self.rows.keys().filter(is_gone).cloned().collect();
+        for key in gone {
+            self.rows.remove(&key).into_iter().for_each(|row| tell(Change::Gone(row)));
         }
-        for (key, object) in &self.rows {
-            if old.get(key) != Some(object) {
-                tell(Change::Set(object.clone()));
+        for (key, object) in new {
+            if self.rows.get(&key) != Some(&object) {
+                self.rows.insert(key, object.clone());
+                tell(Change::Set(object));
             }
         }
     }

@@ -6,8 +6,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use netlink::{
-    Change, Kind, MacvtapMode, Mirror, Neighbour, Netlink, News, NextHop, Object, Prefix, Route, RouteId,
-    RouteKind, Settings, State, Table,
+    Change, Kept, Kind, MacvtapMode, Mirror, Neighbour, Netlink, News, NextHop, Object, Prefix, Route,
+    RouteId, RouteKind, Settings, State, Table,
 };
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 
@@ -234,6 +234,28 @@ fn what_changes_right_after_an_overrun_is_not_missed() {
         }
         until(&mut mirror, "all routes", |mirror| main(mirror) == (ROUTES + updates) as usize);
         until(&mut mirror, "the kernel's state", same_as_the_kernel);
+    });
+}
+
+#[test]
+fn neighbours_that_are_not_kept_are_not_reported() {
+    in_namespace(|| {
+        let kernel = Netlink::open().expect("a socket");
+        let Some(index) = with_interface(&kernel) else { return };
+        let neighbour = |number: u8| {
+            let ip = Ipv4Addr::new(192, 0, 2, number).into();
+            kernel.add_neighbour(index, ip, [2, 0, 0, 0, 0, number]).expect("a neighbour");
+        };
+        kernel.add_address(index, prefix("192.0.2.1/24")).expect("an address");
+        neighbour(2);
+        let mut mirror = Mirror::open_with(Kept { neighbours: false, ..Kept::default() }).expect("a mirror");
+        neighbour(3);
+        let last = prefix("192.0.2.9/24");
+        kernel.add_address(index, last).expect("an address");
+        let is_there = |mirror: &Mirror| mirror.addresses().iter().any(|own| own.prefix == last);
+        let news = until(&mut mirror, "the address", is_there);
+        assert!(!news.iter().any(|news| matches!(news, News::Neighbour(_))), "{news:?}");
+        assert!(mirror.neighbours().is_empty());
     });
 }
 

@@ -144,6 +144,7 @@ fn a_macvlan_is_made_in_another_namespace_than_what_it_stands_on() {
         }
         let made = third.kernel.link(name.as_str()).expect("made");
         assert_eq!((made.mtu, made.mac), (MTU, Some([2, 0, 0, 0, 1, n as u8])));
+        assert!(made.is_macvlan);
         assert_eq!(errno(here.kernel.link(name.as_str())), Some(libc::ENODEV));
     }
     here.kernel.delete_link(near.index).expect("deleted");
@@ -163,6 +164,7 @@ fn a_vlan_stands_on_an_interface() {
     }
     let made = here.kernel.link("guests").expect("made");
     assert_eq!((made.lower, made.mac, made.mtu), (Some(near.index), Some(MAC), MTU));
+    assert!(!made.is_macvlan && !near.is_macvlan);
 }
 
 #[test]

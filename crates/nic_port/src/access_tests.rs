@@ -1,7 +1,7 @@
 //! Transmission within accesses: its duration, and delegation of the rest.
 
+use conformance::Pattern;
 use nic::e1000::{TxSettings, TxSetup};
-use port::conformance::Pattern;
 use port::{ClockHandle, Frame};
 use ring::e1000::{Context, Data, Descriptor, HeadTail, Layout, tx};
 use ring::{BURST, Region};

@@ -1,7 +1,7 @@
 //! Unplugging the cable of running queues.
 
+use conformance::Pattern;
 use nic::queue::{RxQueue, TxQueue};
-use port::conformance::Pattern;
 use port::{Bell, Frame};
 use ring::BURST;
 

@@ -3,12 +3,12 @@
 
 use std::os::fd::OwnedFd;
 
+use conformance::{Pattern, SinkBench, SourceBench, check_sink, check_source};
 use port::Frame;
-use port::conformance::{Pattern, SinkBench, SourceBench, check_sink, check_source};
 use rustix::event::{EventfdFlags, eventfd};
 
-use super::tests::Driver;
 use super::tests::guest::{Guest, Habit};
+use super::tests::{Driver, lost};
 use super::*;
 
 /// Queues that are served, and the driver of each.
@@ -90,11 +90,7 @@ impl SinkBench for Bench {
     }
 
     fn lost(&self) -> u64 {
-        let ledger = self.queues.rx_ledger();
-        [&ledger.drop_no_buffer, &ledger.drop_too_long, &ledger.drop_not_running, &ledger.drop_bad_ring]
-            .map(ledger::Counter::get)
-            .iter()
-            .sum()
+        lost(&self.queues)
     }
 }
 

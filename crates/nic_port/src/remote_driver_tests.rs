@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::sync::mpsc;
 use std::thread;
 
-use port::conformance::Pattern;
+use conformance::Pattern;
 use port::{ClockHandle, Frame};
 use ring::Region;
 use ring::split::{DeviceQueue, Features, Layout};

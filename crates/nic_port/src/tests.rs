@@ -5,8 +5,7 @@ pub(super) mod guest;
 
 use std::time::Instant;
 
-use port::conformance::{HEADER, Pattern, SinkBench, SourceBench, check_sink, check_source};
-
+use conformance::{HEADER, Pattern, SinkBench, SourceBench, check_sink, check_source};
 use nic::moderation::Moderation;
 use port::{ClockHandle, Frame};
 use ring::BURST;
@@ -32,6 +31,15 @@ pub(super) trait Driver {
     fn send(&mut self, frames: &[Vec<u8>]) -> (usize, bool);
     /// Returns the length of the shortest frame that arrives unchanged.
     fn shortest(&self) -> usize;
+}
+
+/// Frames to the driver that were lost, under any name.
+pub(super) fn lost(queues: &NicQueues) -> u64 {
+    let ledger = queues.rx_ledger();
+    [&ledger.drop_no_buffer, &ledger.drop_too_long, &ledger.drop_not_running, &ledger.drop_bad_ring]
+        .map(ledger::Counter::get)
+        .iter()
+        .sum()
 }
 
 /// Running queues, and the driver of each pair.
@@ -107,11 +115,7 @@ impl SinkBench for Bench {
     }
 
     fn lost(&self) -> u64 {
-        let ledger = self.queues.rx_ledger();
-        [&ledger.drop_no_buffer, &ledger.drop_too_long, &ledger.drop_not_running, &ledger.drop_bad_ring]
-            .map(ledger::Counter::get)
-            .iter()
-            .sum()
+        lost(&self.queues)
     }
 }
 

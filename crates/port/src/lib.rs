@@ -14,13 +14,12 @@
 //! When no frame has moved for a while, the thread arms both sides and checks again before it sleeps (`ring::wake`).
 //!
 //! Beside the boundary are the ports that need no device, and what stands before any port: a queue between threads, a pair, queues that
-//! readers share, limit, capture, replay, faults. Whatever else has ports is a crate that stands on this one.
+//! readers share, limit, capture, replay, faults. Whatever else has ports is a crate that stands on this one. The contracts are tested by
+//! one suite for all ports, in `tests/conformance`.
 #![forbid(unsafe_code)]
 
 mod boundary;
 pub mod clock;
-#[cfg(any(test, feature = "conformance"))]
-pub mod conformance;
 pub mod fault;
 pub mod ingress;
 pub mod limit;

@@ -60,7 +60,7 @@ impl Default for Limit {
 
 impl Limit {
     /// Creates an unlimited bucket; a later limit uses this clock.
-    fn by(clock: Clock) -> Self {
+    pub fn by(clock: Clock) -> Self {
         Self { pps: AtomicU64::new(0), due: AtomicU64::new(0), clock }
     }
 
@@ -137,7 +137,5 @@ impl SinkWrapper for Limited {
     }
 }
 
-#[cfg(test)]
-mod conformance_tests;
 #[cfg(test)]
 mod tests;

@@ -4,41 +4,15 @@
 //! `RUSTFLAGS="--cfg loom" cargo test -p ringroad-ring --release --test combine_loom`
 #![cfg(loom)]
 
+mod word;
+
 use std::sync::Arc;
 
 use loom::sync::Mutex;
-use loom::sync::atomic::{AtomicU32, Ordering, fence};
 use loom::thread;
-use ring::combine::{Combiner, Word};
+use ring::combine::Combiner;
 
-/// A shared word, with or without its fence.
-struct Shared<const FENCE: bool>(AtomicU32);
-
-impl<const FENCE: bool> Shared<FENCE> {
-    fn new() -> Self {
-        Self(AtomicU32::new(0))
-    }
-}
-
-impl<const FENCE: bool> Word for Shared<FENCE> {
-    fn read(&self) -> u32 {
-        self.0.load(Ordering::Acquire)
-    }
-
-    fn write(&self, value: u32) {
-        self.0.store(value, Ordering::Release);
-    }
-
-    fn exchange(&self, from: u32, to: u32) -> bool {
-        self.0.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire).is_ok()
-    }
-
-    fn full_fence() {
-        if FENCE {
-            fence(Ordering::SeqCst);
-        }
-    }
-}
+use word::Shared;
 
 /// A device that sends within the access.
 #[derive(Default)]

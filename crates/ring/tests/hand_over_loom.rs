@@ -4,36 +4,16 @@
 //! `RUSTFLAGS="--cfg loom" cargo test -p ringroad-ring --release --test hand_over_loom`
 #![cfg(loom)]
 
+mod word;
+
 use std::sync::Arc;
 
 use loom::sync::Mutex;
-use loom::sync::atomic::{AtomicU32, Ordering, fence};
+use loom::sync::atomic::{AtomicU32, Ordering};
 use loom::thread;
-use ring::combine::Word;
 use ring::hand_over::HandOver;
 
-/// A shared word, with or without its fence.
-struct Shared<const FENCE: bool>(AtomicU32);
-
-impl<const FENCE: bool> Word for Shared<FENCE> {
-    fn read(&self) -> u32 {
-        self.0.load(Ordering::Acquire)
-    }
-
-    fn write(&self, value: u32) {
-        self.0.store(value, Ordering::Release);
-    }
-
-    fn exchange(&self, from: u32, to: u32) -> bool {
-        self.0.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire).is_ok()
-    }
-
-    fn full_fence() {
-        if FENCE {
-            fence(Ordering::SeqCst);
-        }
-    }
-}
+use word::Shared;
 
 /// The guarded object. Its lock is a flag: locking and unlocking are as weak as a lock may be.
 struct Slot<const FENCE: bool> {
@@ -52,11 +32,8 @@ impl<const FENCE: bool> Drop for Guard<'_, FENCE> {
 
 impl<const FENCE: bool> Slot<FENCE> {
     fn new() -> Arc<Self> {
-        Arc::new(Self {
-            held: AtomicU32::new(0),
-            link: Mutex::new(0),
-            orders: HandOver::new(Shared(AtomicU32::new(0))),
-        })
+        let orders = HandOver::new(Shared::new());
+        Arc::new(Self { held: AtomicU32::new(0), link: Mutex::new(0), orders })
     }
 
     fn try_lock(&self) -> Option<Guard<'_, FENCE>> {

@@ -4,36 +4,16 @@
 //! `RUSTFLAGS="--cfg loom" cargo test -p ringroad-ring --release --test left_over_loom`
 #![cfg(loom)]
 
+mod word;
+
 use std::sync::Arc;
 
 use loom::sync::Mutex;
-use loom::sync::atomic::{AtomicU32, Ordering, fence};
+use loom::sync::atomic::{AtomicU32, Ordering};
 use loom::thread;
-use ring::combine::Word;
 use ring::delegated_work::DelegatedWork;
 
-/// A shared word, with or without its fence.
-struct Shared<const FENCE: bool>(AtomicU32);
-
-impl<const FENCE: bool> Word for Shared<FENCE> {
-    fn read(&self) -> u32 {
-        self.0.load(Ordering::Acquire)
-    }
-
-    fn write(&self, value: u32) {
-        self.0.store(value, Ordering::Release);
-    }
-
-    fn exchange(&self, from: u32, to: u32) -> bool {
-        self.0.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire).is_ok()
-    }
-
-    fn full_fence() {
-        if FENCE {
-            fence(Ordering::SeqCst);
-        }
-    }
-}
+use word::Shared;
 
 /// A transmit ring whose frames are sent within accesses.
 struct Nic<const FENCE: bool> {
@@ -79,7 +59,7 @@ fn frames<const FENCE: bool>() {
         let nic = Arc::new(Nic::<FENCE> {
             published: AtomicU32::new(0),
             sent: Mutex::new(0),
-            left: DelegatedWork::new(Shared(AtomicU32::new(0))),
+            left: DelegatedWork::new(Shared::new()),
             rung: AtomicU32::new(0),
         });
         nic.left.delegate();

@@ -191,9 +191,18 @@ impl Changes {
         self.preparing.is_some() || self.under_way.is_some()
     }
 
-    /// Returns true if the next change is a file.
-    fn is_file_next(&self) -> bool {
-        matches!(self.waiting.front(), Some((_, QueuedRequest::Change(RequestedChange::File(_)))))
+    /// Returns true if no change waits either.
+    pub(super) fn is_idle(&self) -> bool {
+        !self.is_busy() && self.waiting.is_empty()
+    }
+
+    /// Returns true if the next change opens what its plan needs: a file, or another number of routers.
+    fn opens_next(&self) -> bool {
+        match self.waiting.front() {
+            Some((_, QueuedRequest::Change(RequestedChange::File(_)))) => true,
+            Some((_, QueuedRequest::Change(RequestedChange::Setting(edit)))) => edit.moves_routers(),
+            Some((_, QueuedRequest::Running(..))) | None => false,
+        }
     }
 
     /// Returns true if a change is being prepared.
@@ -257,8 +266,8 @@ impl Supervisor {
     /// Begins the next change, unless one is in progress.
     fn begin_changes(&mut self, now: Instant) {
         while !self.changes.is_busy() {
-            // The file may need something that is still being closed.
-            if self.changes.is_file_next() && self.link_jobs.holds_files() {
+            // It may need something that is still being closed, or change routes that are still being taken back.
+            if self.changes.opens_next() && self.link_jobs.holds_files() {
                 return;
             }
             let Some((ticket, asked)) = self.changes.waiting.pop_front() else { return };

@@ -279,7 +279,7 @@ impl Supervisor {
         let processes = processes.map(|router| Some(router.name.clone()));
         let learners: Vec<Option<String>> = [None].into_iter().chain(processes).collect();
         let Some(handle) = self.controls.running.get_mut(name) else { return };
-        handle.teaches(&learners, lesson.ends);
+        handle.teaches(&learners, &lesson);
         let message = ToPlane::Learn { router: name.to_owned(), lesson };
         for learner in learners {
             self.say_to(learner.as_deref(), &message, Vec::new(), now);

@@ -1,7 +1,7 @@
 //! Changes and closing of open attachments, in a thread: the kernel may block a process that changes or
 //! closes an interface for seconds, during which the event loop must go on. Chores are done one after the
-//! other, in order of arrival; a file is read only when they are done, so that it finds closed what was
-//! closed.
+//! other, in order of arrival; a file is read, and another number of routers opened, only when they are done,
+//! so that they find closed what was closed.
 
 use std::os::fd::BorrowedFd;
 use std::time::Duration;

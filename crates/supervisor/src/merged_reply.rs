@@ -39,7 +39,7 @@ impl Supervisor {
         let kernels = match &request {
             // Rate guarantees read the counters ten times a second, and need only those of routers with a guarantee.
             Request::Counters { .. } if requester == Requester::Promises => self.kernels_promised(),
-            // Kernel routers are no members of groups.
+            // A group of kernel routers does not follow the load.
             Request::Counters { .. } if requester == Requester::Scaling => Vec::new(),
             Request::Counters { .. } => self.kernels_to_count(only),
             _ => Vec::new(),

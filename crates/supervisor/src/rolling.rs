@@ -17,6 +17,8 @@ use super::request_router::Requester;
 const LOOK: Duration = Duration::from_millis(50);
 /// What a member has for the frames in its rings.
 const DRAIN: Duration = Duration::from_millis(100);
+/// For how long a member may not have said that it leaves, after it was told to: the data plane may be making other changes.
+const HEEDS: Duration = Duration::from_secs(10);
 
 /// A restart that is under way.
 pub(super) struct Rolling {
@@ -28,9 +30,21 @@ pub(super) struct Rolling {
     due: Instant,
     /// Whether somebody was asked how they are, and has not answered yet.
     is_asked: bool,
-    /// A member that was told to leave, and since when; nothing else happens before it says so.
+    /// A member that was told to leave, and since when; nothing else happens before it says so, is removed, or was waited for long
+    /// enough.
     leaving: Option<(Member, Instant)>,
+    /// A kernel router that is being started anew, and gets frames again when that is done.
+    restarting: Option<String>,
     restarted: usize,
+}
+
+impl Rolling {
+    /// Whether a member was told to leave that is there, and has not said yet that it does.
+    fn waits_for_word(&self, roster: &Roster, now: Instant) -> bool {
+        let Some((member, since)) = self.leaving else { return false };
+        let has_said = roster.state(member).is_none_or(|state| state == group::State::Leaving);
+        !has_said && now.saturating_duration_since(since) < HEEDS
+    }
 }
 
 /// How members are, as the data plane tells it.
@@ -98,6 +112,7 @@ impl Supervisor {
             due: now,
             is_asked: false,
             leaving: None,
+            restarting: None,
             restarted: 0,
         });
     }
@@ -132,10 +147,10 @@ impl Supervisor {
         let Some(rolling) = &mut self.rolling else { return };
         rolling.is_asked = false;
         let roster = roster(&rolling.group, routers);
-        let leaving = rolling.leaving;
-        if leaving.is_some_and(|(member, _)| roster.state(member) != Some(group::State::Leaving)) {
+        if rolling.waits_for_word(&roster, now) {
             return;
         }
+        let leaving = rolling.leaving;
         let is_empty = |_| leaving.is_some_and(|(_, since)| now.saturating_duration_since(since) >= DRAIN);
         let name = |member: Member| format!("{}_{}", rolling.group, member.0);
         let passed = now.saturating_duration_since(rolling.began);
@@ -170,6 +185,11 @@ impl Supervisor {
 
     /// Ends a member and has it started at once; it is watched again from then on.
     fn restart_member(&mut self, router: String, now: Instant) {
+        let request = Request::Restart { router: router.clone() };
+        if self.is_for_kernel(&request) {
+            self.rolling.iter_mut().for_each(|rolling| rolling.restarting = Some(router.clone()));
+            return self.request_kernel(Ticket::NOBODY, request, now);
+        }
         if let Some(isolated) = self.isolated.get_mut(&router) {
             let plane = isolated.lifecycle.plane.take();
             isolated.counted.clear();
@@ -178,15 +198,23 @@ impl Supervisor {
             self.forget_questions_of(Some(&router), now);
             plane.into_iter().for_each(|plane| self.kill(Some(&router), plane, now));
         } else {
-            self.ask_plane(Request::Restart { router: router.clone() }, Requester::Rolling, now);
+            self.ask_plane(request, Requester::Rolling, now);
         }
         self.say_to(None, &ToPlane::Drain { router, is_on: false }, Vec::new(), now);
     }
 
+    /// A kernel router was started anew, or could not be: if it is the member that is waited for, it is watched again.
+    pub(super) fn kernel_was_restarted(&mut self, router: &str, now: Instant) {
+        let restarting = self.rolling.as_mut().map(|rolling| &mut rolling.restarting);
+        if let Some(router) = restarting.and_then(|own| own.take_if(|own| own.as_str() == router)) {
+            self.say_to(None, &ToPlane::Drain { router, is_on: false }, Vec::new(), now);
+        }
+    }
+
     fn end_rolling(&mut self, outcome: Result<String>, now: Instant) {
-        let Some(Rolling { ticket, group, leaving, .. }) = self.rolling.take() else { return };
-        if let Some((member, _)) = leaving {
-            let router = format!("{group}_{}", member.0);
+        let Some(Rolling { ticket, group, leaving, restarting, .. }) = self.rolling.take() else { return };
+        let leaving = leaving.map(|(member, _)| format!("{group}_{}", member.0));
+        for router in leaving.into_iter().chain(restarting) {
             self.say_to(None, &ToPlane::Drain { router, is_on: false }, Vec::new(), now);
         }
         let outcome = outcome.map(|message| Answer::Done { message });
@@ -234,6 +262,32 @@ mod tests {
         let wanted =
             [(0, "serving"), (1, "leaving"), (2, "starting"), (3, "suspect"), (4, "parked"), (10, "dead")];
         assert_eq!(states, wanted);
+    }
+
+    #[test]
+    fn a_member_that_was_told_to_leave_is_waited_for_while_it_is_there_and_not_for_ever() {
+        let since = Instant::now();
+        let rolling = Rolling {
+            ticket: Ticket::NOBODY,
+            group: "core".to_owned(),
+            began: since,
+            rolling: group::Rolling::new(&Roster::default(), Rules::default()),
+            due: since,
+            is_asked: false,
+            leaving: Some((Member(1), since)),
+            restarting: None,
+            restarted: 0,
+        };
+        let waits = |states: &[&str], later: Duration| {
+            let named = |(number, state): (usize, &&str)| member(&format!("core_{number}"), state);
+            let routers: Vec<RouterStatus> = states.iter().enumerate().map(named).collect();
+            rolling.waits_for_word(&roster("core", &routers), since + later)
+        };
+        let serving = ["serving, 4 of 8 queues"; 2];
+        assert!(waits(&serving, Duration::ZERO), "what is known of it is from before");
+        assert!(!waits(&["serving, 8 of 8 queues", "leaving, 0 of 8 queues"], Duration::ZERO));
+        assert!(!waits(&serving[..1], Duration::ZERO), "it was removed");
+        assert!(!waits(&serving, HEEDS));
     }
 
     #[test]

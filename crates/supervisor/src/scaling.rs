@@ -111,22 +111,22 @@ impl Supervisor {
             self.scaling = Scaling::default();
             return;
         }
-        let is_due = !self.scaling.is_asked && self.scaling.due.is_none_or(|due| now >= due);
-        if is_due
-            && self.lifecycle.was_up
-            && self.is_up()
-            && !self.changes.is_busy()
-            && self.rolling.is_none()
-        {
+        if self.may_look_at_load() && self.scaling.due.is_none_or(|due| now >= due) {
             self.scaling.is_asked = true;
             self.scaling.due = Some(now + LOOK);
             self.ask_all(Request::Counters { router: None }, Requester::Scaling, now);
         }
     }
 
-    /// When that is.
+    /// Whether nobody looks at it, or is changing how many members there are.
+    fn may_look_at_load(&self) -> bool {
+        let is_up = self.lifecycle.was_up && self.is_up();
+        is_up && !self.scaling.is_asked && self.changes.is_idle() && self.rolling.is_none()
+    }
+
+    /// When it is time to.
     pub(super) fn scaling_due(&self) -> Option<Instant> {
-        self.scaling.due.filter(|_| !self.scaling.is_asked && self.is_up())
+        self.scaling.due.filter(|_| self.may_look_at_load())
     }
 
     /// Nobody has said what was counted.

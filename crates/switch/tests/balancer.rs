@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use port::conformance::{Pattern, SinkBench, check_sink, drained};
+use conformance::{Pattern, SinkBench, check_sink, drained};
 use port::steer::{BUCKETS, Hash};
 use port::{Frame, IngressSource, Null, Sink, ingress};
 use switch::{Balancer, Config, Switch, SwitchPort};

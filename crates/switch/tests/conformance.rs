@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use port::conformance::{Pattern, SinkBench, check_sink, drained};
+use conformance::{Pattern, SinkBench, check_sink, drained};
 use port::{Frame, IngressSink, IngressSource, Null, Sink, Source, ingress};
 use switch::{Config, Switch, SwitchPort};
 

@@ -29,6 +29,15 @@ impl Namespace {
         Ok(namespace)
     }
 
+    /// Adds one without IPv6, as [`Self::add`] does: it sends nothing unasked.
+    pub fn add_silent(name: &str) -> Result<Self> {
+        let namespace = Self::add(name)?;
+        for which in ["all", "default"] {
+            namespace.set(&format!("net.ipv6.conf.{which}.disable_ipv6"), "1")?;
+        }
+        Ok(namespace)
+    }
+
     /// Name of the namespace.
     pub fn name(&self) -> &str {
         &self.name
@@ -76,6 +85,16 @@ impl Namespace {
     pub fn set(&self, key: &str, value: &str) -> Result<()> {
         let path = format!("/proc/sys/{}", key.replace('.', "/"));
         self.inside(|| fs::write(&path, value))?.with_context(|| format!("cannot write {path}"))
+    }
+
+    /// Gives one of its links an address (`192.0.2.2/24`), sets it up, and gives it a default route.
+    pub fn add_four(&self, link: &str, address: &str, gateway: &str) -> Result<()> {
+        self.ip(&["address", "add", address, "dev", link])?;
+        self.ip(&["link", "set", link, "up"])?;
+        // It keeps sending ARP requests until a router on a busy host answers, instead of only three.
+        self.set(&format!("net.ipv4.neigh.{link}.mcast_solicit"), "60")?;
+        self.ip(&["route", "add", "default", "via", gateway])?;
+        Ok(())
     }
 
     /// Gives one of its links an IPv6 address (`2001:db8:1::2/64`), which it uses at once, and a default route. IPv6 may have been

@@ -161,11 +161,7 @@ impl Stage {
 
     /// Creates a namespace with one of the run's TAPs in it, with an address (`192.0.2.2/24`) and a default route.
     pub fn host(&mut self, tap: &str, address: &str, gateway: &str) -> Result<Namespace> {
-        let host = Namespace::add(tap)?;
-        // The host must not send anything unasked.
-        for which in ["all", "default"] {
-            host.set(&format!("net.ipv6.conf.{which}.disable_ipv6"), "1")?;
-        }
+        let host = Namespace::add_silent(tap)?;
         self.wait_for_link(tap)?;
         let told = self.join(tap, &host, address, gateway);
         if told.is_err() && self.run.ended()? {
@@ -178,12 +174,7 @@ impl Stage {
     /// Moves a TAP into a host's namespace and sets it up.
     fn join(&self, tap: &str, host: &Namespace, address: &str, gateway: &str) -> Result<()> {
         self.home.ip(&["link", "set", tap, "netns", host.name()])?;
-        host.ip(&["address", "add", address, "dev", tap])?;
-        host.ip(&["link", "set", tap, "up"])?;
-        // It keeps sending ARP requests until a router on a busy host has come up, instead of only three.
-        host.set(&format!("net.ipv4.neigh.{tap}.mcast_solicit"), "60")?;
-        host.ip(&["route", "add", "default", "via", gateway])?;
-        Ok(())
+        host.add_four(tap, address, gateway)
     }
 
     /// Waits until a link is up, and the run answers: only then its creator is done with it, and it may be moved.

@@ -40,7 +40,7 @@ pub(super) fn build(tally: &mut Tally) -> Result<Vec<Program>> {
     let command = tests().args(["--profile", "quick", "--package", COMMAND]);
     let lab = Step::new("cargo").args(["build", "--profile", "quick", "--package", LAB.0]).limit(LIMIT);
     let packages = models::packages()?;
-    let models = tests().args(["--release", "--test", "*_loom"]);
+    let models = tests().args(["--profile", "model", "--test", "*_loom"]);
     let models = models.args(packages.iter().flat_map(|package| ["--package", package]));
     let models = models.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", target_dir().join("loom"));
     let mut programs = Vec::new();

@@ -10,47 +10,26 @@ use uplink::{TapConfig, Undo};
 use crate::attach::interface;
 use crate::interfaces::{self, if_up, is_known};
 use crate::link::{self, Side, made, serve};
+use crate::macvlan_mode::{key, mode, shown};
 use crate::{
-    AttachmentProperties, Finding, HostResource, Key, Keywords, Kind, MissingRequirement, NicRequirements,
-    Place, State, Takes, lack,
+    AttachmentProperties, Finding, HostResource, Kind, MissingRequirement, NicRequirements, Place, State,
+    lack,
 };
 
 /// Macvtap mode: how the macvtaps of one interface reach each other.
 const MODE: &str = "macvtap_mode";
-/// Mode of a single macvtap, which takes over the interface.
-const PASSTHRU: &str = "passthru";
-
-const MODES: Keywords<()> = Keywords {
-    noun: ("macvtap mode", "modes"),
-    now: &[("bridge", ()), ("private", ()), ("vepa", ()), (PASSTHRU, ())],
-    later: &[],
-};
 
 pub(crate) const KIND: Kind = Kind {
-    keys: &[Key::new(
-        MODE,
-        Takes::Word(MODES),
-        ("bridge, private, vepa, passthru", "bridge"),
-        "how macvtaps of one interface reach each other",
-    )],
+    keys: &[key(MODE, "macvtap mode", "how macvtaps of one interface reach each other")],
     read: interface,
     traits: |attach| AttachmentProperties {
-        is_common: attach.key(MODE) != Some(PASSTHRU),
+        is_common: mode(attach, MODE) != Mode::Passthru,
         is_on_interface: true,
         ..link::traits()
     },
     undo: |wanted| Some(Undo::of_macvtap(&wanted.link_name())),
     ..Kind::plain("macvtap", Some("INTERFACE"), Place::Outside { look, open, serve })
 };
-
-fn mode(wanted: &NicRequirements) -> Mode {
-    match wanted.attach.key(MODE) {
-        Some("private") => Mode::Private,
-        Some("vepa") => Mode::Vepa,
-        Some(PASSTHRU) => Mode::Passthru,
-        _ => Mode::Bridge,
-    }
-}
 
 fn look(wanted: &NicRequirements) -> Result<Finding, Vec<MissingRequirement>> {
     let name = wanted.attach.name();
@@ -59,10 +38,7 @@ fn look(wanted: &NicRequirements) -> Result<Finding, Vec<MissingRequirement>> {
         let what = "this kernel has no macvtap (CONFIG_MACVTAP): use tap: or bridge:";
         return Ok((State::No, what.to_owned()));
     }
-    let is = match mode(wanted) {
-        Mode::Passthru => format!("takes {name} over"),
-        _ => "an interface beside the host's own, which cannot reach it".to_owned(),
-    };
+    let is = shown(mode(&wanted.attach, MODE), name);
     Ok(if_up(name, &format!("{is}; the kernel spreads frames by its own hash")))
 }
 
@@ -79,7 +55,7 @@ fn has_macvtap() -> bool {
 }
 
 fn open(wanted: &NicRequirements) -> Result<Box<dyn HostResource>> {
-    let mode = mode(wanted);
+    let mode = mode(&wanted.attach, MODE);
     let config = TapConfig { mac: Some(wanted.mac), ..link::config(wanted) };
     // In mode passthru it has the address of the interface.
     let side = Side::Below { has_mac: mode != Mode::Passthru };

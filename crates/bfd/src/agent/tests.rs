@@ -151,6 +151,17 @@ fn a_deleted_session_leaves_its_next_hop_alive() {
 }
 
 #[test]
+fn a_session_that_moves_to_another_interface_leaves_its_former_next_hop_alive() {
+    let mut world = World::up();
+    world.turn(150_000);
+    let mut moved = message(2, 7);
+    // The last octet of the index, behind the header.
+    moved[8 + 67] = 4;
+    world.hear(&moved);
+    assert_eq!((world.verdicts, world.agent.sessions().len()), (vec![true, false, true], 1));
+}
+
+#[test]
 fn a_session_without_a_number_is_refused() {
     let mut agent = Agent::new(1);
     agent.connected();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{BEFORE_NUMBER, Group, GroupKind, Interconnect, MOST_BALANCERS, MOST_MEMBERS, probed};
+use super::{BEFORE_NUMBER, Group, GroupKind, Interconnect, MOST_BALANCERS, MOST_MEMBERS, Surplus, probed};
 use crate::cpus::CpuSet;
 use crate::mac::Mac;
 use crate::plan::{Attach, Neighbour, Nic, Plan, Router, Switch};
@@ -139,6 +139,23 @@ impl Plan {
             group.parked = group.members.saturating_sub(awake);
         }
         Ok(plan)
+    }
+
+    /// Has groups that follow the load have as many members as before, as many of them parked, as far as they may: a file says only how
+    /// many there are when the run starts.
+    pub(crate) fn inherit_members(&mut self, before: &Self) {
+        let follows = |group: &Group| Some((group.name.clone(), group.scale?, before.group(&group.name)?));
+        let scaled: Vec<_> = self.groups.iter().filter_map(follows).collect();
+        for (name, scale, old) in scaled {
+            // Where the plan must not be so, the number of the file stands.
+            let members = old.members.clamp(scale.min, scale.max);
+            let Ok(mut plan) = self.with_members(&name, members) else { continue };
+            for group in plan.groups.iter_mut().filter(|group| group.name == name) {
+                let spare = members.saturating_sub(scale.min);
+                group.parked = if scale.surplus == Surplus::Park { old.parked.min(spare) } else { 0 };
+            }
+            *self = plan;
+        }
     }
 
     /// The plan with another number of balancers of a multistage group.

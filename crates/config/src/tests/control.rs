@@ -118,14 +118,24 @@ fn a_group_has_one_for_all_its_members() {
 }
 
 #[test]
-fn nics_whose_frames_pass_us_by_are_refused() {
+fn nics_that_do_not_go_with_a_control_plane_are_refused() {
     for (from, to, wrong) in [
         ("\"queued\"", "\"direct\"", "a control plane takes its frames before they reach the ring"),
         ("\"tap:tap0\"", "\"vhost-user-frontend:a.sock\"", "hands the rings to another program"),
         ("name = \"lan\"", "name = \"all\"", "the kernel reserves the name \"all\"; choose another"),
+        ("name = \"lan\"", "name = \"lan\"\nvrf = \"red\"", "nic.vrf: a control plane has one route table"),
     ] {
         let text = file("engine = \"kvm\"", "[router.control]").replacen(from, to, 1);
         let said = errors(&text);
         assert!(said.contains(wrong), "{to}: {said}");
     }
+}
+
+#[test]
+fn a_vlan_in_a_vrf_does_not_go_with_a_control_plane() {
+    let vlan = "[[router.interface]]\nname = \"guests\"\nnic = \"lan\"\nvlan = 7\nvrf = \"red\"\n";
+    let said = errors(&format!("{}{vlan}", file("engine = \"kvm\"", "[router.control]")));
+    assert!(said.contains("router.interface.vrf: a control plane has one route table"), "{said}");
+    let alone = format!("{GOOD}{vlan}");
+    assert!(parse(&alone, "f.toml").is_ok(), "without one it may have its own");
 }

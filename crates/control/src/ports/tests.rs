@@ -1,7 +1,7 @@
 use super::*;
 
 fn link(index: u32, name: &str, lower: Option<u32>) -> Link {
-    let name = name.to_owned();
+    let (name, is_macvlan) = (name.to_owned(), name.starts_with("vrrp"));
     Link {
         index,
         name,
@@ -12,6 +12,7 @@ fn link(index: u32, name: &str, lower: Option<u32>) -> Link {
         proto_down: false,
         master: None,
         lower,
+        is_macvlan,
         group: 0,
         permanent_mac: None,
         alias: String::new(),
@@ -26,7 +27,7 @@ fn ports() -> Ports {
 }
 
 #[test]
-fn shadows_are_ports_by_name_and_what_stands_on_them_is_too() {
+fn shadows_are_ports_by_name_and_macvlans_on_them_are_too() {
     let mut ports = ports();
     assert!(!ports.take(&Change::Set(link(1, "lo", None))));
     assert!(ports.take(&Change::Set(link(5, "wan", None))));
@@ -34,6 +35,8 @@ fn shadows_are_ports_by_name_and_what_stands_on_them_is_too() {
     assert!(ports.take(&Change::Set(link(6, "wan.100", Some(5)))));
     assert!(ports.take(&Change::Set(link(7, "vrrp-5", Some(5)))));
     assert_eq!([1, 5, 6, 7].map(|index| ports.get(index)), [None, Some(WAN), Some(TAGGED), Some(WAN)]);
+    assert!(!ports.take(&Change::Set(link(9, "wan.7", Some(5)))), "a VLAN that the router does not have");
+    assert_eq!(ports.get(9), None);
 }
 
 #[test]

@@ -64,6 +64,7 @@ fn link(index: u32, name: &str) -> netlink::Change<Link> {
         proto_down: false,
         master: None,
         lower: None,
+        is_macvlan: false,
         group: 0,
         permanent_mac: None,
         alias: String::new(),

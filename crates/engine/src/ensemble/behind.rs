@@ -40,14 +40,20 @@ impl Core {
 
     /// A member that nobody serves here has sent an ARP frame, which has come to a balancer.
     pub(super) fn hears_behind(&self, nic: usize, frame: &Frame<'_>) {
-        let Some(station) = frame.octets().read::<6>(6).map(Mac) else { return };
         if self.answers_for_probes(nic, frame) {
             return;
         }
-        let is_its = |member: &Member| member.station(nic) == station;
-        if let Some(member) = self.live().values().find(|member| is_its(member)) {
-            self.hears_member((member.number, nic), frame);
+        let station = frame.octets().read::<6>(6).map(Mac);
+        let is_its = |member: &Member| Some(member.station(nic)) == station;
+        let member = self.live().into_values().find(|member| is_its(member));
+        if !member.is_some_and(|member| self.hears_member((member.number, nic), frame)) {
+            self.ignores_arp(nic);
         }
+    }
+
+    /// An ARP frame has come to a balancer that nobody hears there.
+    pub(super) fn ignores_arp(&self, nic: usize) {
+        self.links.get(nic).into_iter().for_each(|link| link.counters.arp_ignored.add_shared(1));
     }
 
     /// Tells a member on another host, whose neighbours nobody here has written, where probes are for that leave it by a NIC; whether it

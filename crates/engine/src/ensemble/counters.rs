@@ -53,6 +53,8 @@ counters! {
         drop_asked,
         /// ARP frames of members that stayed here, answered or not.
         arp_kept,
+        /// ARP frames that have come to balancers from inside and were not heard: another one carries the link, or no member has sent them.
+        arp_ignored,
         /// Frames that were put into members: answers to what they asked, and probes.
         told,
         /// Frames for members, of the same kinds, lost because they had no room for them.

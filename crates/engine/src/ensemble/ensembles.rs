@@ -184,7 +184,8 @@ impl Ensembles {
 
     /// This says whether the process of a router is there, if the router is a member of a group.
     pub(crate) fn watch(&self, router: &str, is_there: impl Fn() -> bool + Send + Sync + 'static) {
-        for ensemble in self.running() {
+        // While a group is changed the one that goes comes first, and has a member of this name as well.
+        for ensemble in self.running().into_iter().rev() {
             let machines = ensemble.core.machines.iter().flat_map(|machines| machines.live().into_values());
             let mut all = ensemble.core.live().into_values().chain(machines);
             if let Some(member) = all.find(|member| member.name == router) {

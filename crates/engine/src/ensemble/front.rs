@@ -26,8 +26,8 @@ use super::secret;
 
 /// No balancer has this number.
 const NONE: u32 = u32::MAX;
-/// Rounds for which one that carries frames no more may send those out of the link that it has.
-const GRACE: u32 = 10;
+/// For how long one that carries frames no more may send those out of the link that it has.
+const GRACE: Duration = Duration::from_millis(100);
 /// How much a round counts at most while nothing is heard: whoever comes later was kept from its CPU.
 const ROUND: Duration = Duration::from_millis(15);
 /// While a link is silent for longer than this, and for less than [`SILENT`], nobody knows who is to blame.
@@ -49,9 +49,9 @@ pub(super) struct Front {
     /// Generation of the table, never 0.
     generation: AtomicU32,
     carrier: AtomicU32,
-    /// The one before it, for so many rounds more.
+    /// The one before it, until so many microseconds have passed.
     former: AtomicU32,
-    grace: AtomicU32,
+    grace: AtomicU64,
     /// Whether the carrier passes frames, as far as is known.
     is_carried: AtomicBool,
     /// Whether a carrier has had a table that names members.
@@ -108,7 +108,7 @@ impl Front {
             generation: AtomicU32::new(secret() as u32 | 1),
             carrier: AtomicU32::new(NONE),
             former: AtomicU32::new(NONE),
-            grace: AtomicU32::new(0),
+            grace: AtomicU64::new(0),
             is_carried: AtomicBool::new(false),
             is_ready: AtomicBool::new(false),
             is_heard: AtomicBool::new(false),
@@ -183,21 +183,18 @@ impl Front {
         self.is_carried.load(Ordering::Relaxed)
     }
 
-    /// Names the balancer that is to carry frames, in each round; the one that did before. By one thread at a time.
-    pub(super) fn carry(&self, carrier: Option<u16>, is_carried: bool) -> Option<u16> {
+    /// Names the balancer that is to carry frames, whenever a round of any balancer or member ends; the one that did before. By one
+    /// thread at a time.
+    pub(super) fn carry(&self, carrier: Option<u16>, is_carried: bool, now: Duration) -> Option<u16> {
         self.is_carried.store(is_carried && carrier.is_some(), Ordering::Relaxed);
         let carrier = carrier.map_or(NONE, u32::from);
         let before = self.carrier.swap(carrier, Ordering::AcqRel);
-        if before == carrier {
-            let left = self.grace.load(Ordering::Relaxed).saturating_sub(1);
-            self.grace.store(left, Ordering::Relaxed);
-            if left == 0 {
-                self.former.store(NONE, Ordering::Relaxed);
-            }
-        } else {
+        if before != carrier {
             self.former.store(before, Ordering::Relaxed);
-            self.grace.store(GRACE, Ordering::Relaxed);
+            self.grace.store((now + GRACE).as_micros() as u64, Ordering::Relaxed);
             self.forget_silence();
+        } else if now.as_micros() as u64 >= self.grace.load(Ordering::Relaxed) {
+            self.former.store(NONE, Ordering::Relaxed);
         }
         self.read();
         u16::try_from(before).ok()

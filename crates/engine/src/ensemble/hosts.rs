@@ -19,7 +19,7 @@ const MOST: usize = 4096;
 const FRESH: Duration = Duration::from_secs(30);
 /// How long it counts while the neighbour does not answer any more.
 const GONE: Duration = Duration::from_secs(90);
-/// Least time between two requests for one address.
+/// Least time between two requests for one address, and between two changes of it of which all members are told.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// A frame with an ARP packet.
@@ -62,6 +62,9 @@ struct Host {
     asked: Option<Duration>,
     /// Members that wait for it.
     askers: u64,
+    /// Whether it has another address than members were told, and when all were told that it has last.
+    has_moved: bool,
+    told: Option<Duration>,
 }
 
 /// The bit of a member; members have numbers below 64.
@@ -193,8 +196,15 @@ impl Hosts {
         let before = host.mac.replace(mac);
         host.seen = now;
         let askers = std::mem::take(&mut host.askers);
-        // Where a neighbour has another address than before, all members hear of it.
-        let to = if before.is_some_and(|before| before != mac) { u64::MAX } else { askers };
+        // Where a neighbour has another address than before, all members hear of it; of one that changes it all the time, now and then.
+        host.has_moved |= before.is_some_and(|before| before != mac);
+        let is_due = host.told.is_none_or(|told| now.saturating_sub(told) >= PAUSE);
+        let to = if host.has_moved && is_due {
+            (host.has_moved, host.told) = (false, Some(now));
+            u64::MAX
+        } else {
+            askers
+        };
         (to != 0).then(|| (to, self.reply(ip, mac, self.voice(ip))))
     }
 

@@ -15,11 +15,10 @@ use attach::{Attachment, HandedOver, News, Ports, ServiceContext};
 use frame::Mac;
 use frame::order::{ETHERTYPE, LONGEST, TO};
 use port::{Frame, Frames, Sink, SinkWrapper, Source, SourceWrapper, ingress};
-use ring::BURST;
 
 use super::front::Front;
 use super::machines::Machines;
-use super::seat::{INLET, Member, is_arp, is_back, sorted};
+use super::seat::{INLET, Member, deliver_left, is_arp, is_back, sorted};
 use super::{Core, Ensemble};
 
 /// What a NIC of a balancer is plugged into.
@@ -218,6 +217,8 @@ impl SourceWrapper for FromMembers {
                 // All balancers hear what is said to everybody; one listens.
                 if front.is_carrier(machine.number) {
                     core.hears_behind(*nic, frame);
+                } else {
+                    core.ignores_arp(*nic);
                 }
             } else if is_order(frame) {
                 core.drops_forged(*nic);
@@ -269,17 +270,8 @@ impl Side {
 impl FromMachine {
     #[cold]
     fn deliver_some(&self, frames: &[Frame<'_>]) -> usize {
-        let mut taken = 0;
-        for burst in frames.chunks(BURST) {
-            let left: Frames<'_> = burst.iter().filter(|frame| !self.takes_out(frame)).copied().collect();
-            self.side.passed(left.len());
-            let passed = if left.is_empty() { 0 } else { self.sink.deliver(&left) };
-            taken += burst.len() - left.len() + passed;
-            if passed < left.len() {
-                break;
-            }
-        }
-        taken
+        let takes_out = |frame: &Frame<'_>| self.takes_out(frame);
+        deliver_left(&*self.sink, frames, takes_out, |left| self.side.passed(left.len()))
     }
 
     /// Takes nothing that would leave by a link that another balancer carries, but for orders.

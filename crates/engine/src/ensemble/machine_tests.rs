@@ -317,6 +317,23 @@ fn links_of_a_balancer_that_is_gone_go_to_the_other_one() {
 }
 
 #[test]
+fn the_balancer_that_carried_a_link_before_sends_what_it_has_for_a_while_however_many_rounds_end() {
+    let bench = bench();
+    let balancer = bench.balancer(0);
+    let core = bench.ensemble().core.clone();
+    let known = core.front(0).expect("a link");
+    let front = front::Front::new(known.link.clone(), known.wanted.clone(), config::Spread::Flow);
+    let at = Duration::from_millis;
+    assert_eq!(front.carry(Some(0), true, at(0)), None);
+    assert_eq!(front.carry(Some(1), true, at(10)), Some(0));
+    (0..100).for_each(|_| assert_eq!(front.carry(Some(1), true, at(90)), Some(1)));
+    assert!(front.lets_out(0) && front.lets_out(1) && !front.lets_out(2));
+    front.carry(Some(1), true, at(110));
+    assert!(!front.lets_out(0) && front.lets_out(1));
+    drop(balancer);
+}
+
+#[test]
 fn a_member_that_is_gone_leaves_its_buckets_to_the_other_one() {
     let bench = bench();
     let (balancers, [first, second]) = all(&bench);
@@ -384,6 +401,30 @@ fn what_a_member_asks_at_its_desk_is_asked_at_the_link_and_known_to_all() {
     }
     assert_eq!(table.find(1, Ip::v4(probe::destination(1))), Some(probe::back(1)), "each NIC's own");
     bench.becomes(&SERVING);
+    drop((balancers, members));
+}
+
+#[test]
+fn arp_of_a_stranger_behind_balancers_is_counted_by_each_of_them() {
+    let bench = bench();
+    let (balancers, members) = all(&bench);
+    let inner = bench.switches.iter().find(|switch| switch.name() == "core_w").expect("between the stages");
+    let stranger = inner.add_port("stranger", Arc::new(port::Null::new())).expect("a port");
+    let request = arp::Packet {
+        operation: arp::Operation::Request,
+        sender_mac: STATION,
+        sender_ip: u32::from_be_bytes([192, 0, 2, 8]),
+        target_mac: frame::Mac::default(),
+        target_ip: u32::from_be_bytes([192, 0, 2, 9]),
+    };
+    let mut octets = hosts::spoken(frame::Mac::BROADCAST, &request);
+    stranger.deliver(&[Frame::new(Bytes::from_slice(&mut octets))]);
+    let end = Instant::now() + PATIENCE;
+    while bench.counted("core.w.group.arp_ignored") < 2 {
+        assert!(Instant::now() < end, "{}", bench.counted("core.w.group.arp_ignored"));
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!(bench.counted("core.w.group.arp_asked"), 0, "no member has asked");
     drop((balancers, members));
 }
 

@@ -151,7 +151,7 @@ impl Core {
             board.send(number, Last { number: order, passed, entered: entered.filter(|_| needs) });
         }
         self.judge_paths(machines, &mut board, (now, &usable));
-        self.deal_links(machines, &board);
+        self.deal_links(machines, &board, now);
         board.due()
     }
 
@@ -202,7 +202,7 @@ impl Core {
     }
 
     /// Has links be carried by balancers that can, and tells the interconnection where their neighbours are from now on.
-    fn deal_links(&self, machines: &Machines, board: &Board) {
+    fn deal_links(&self, machines: &Machines, board: &Board, now: Duration) {
         let able: Vec<usize> = board.able().map(usize::from).collect();
         let count = machines.count.load(Ordering::Relaxed);
         for (nic, front) in self.fronts() {
@@ -210,7 +210,7 @@ impl Core {
             let is_carried = carrier.is_some_and(|carrier| board.serves(carrier));
             let machine = carrier.and_then(|carrier| machines.get(carrier));
             machine.into_iter().for_each(|machine| front.note_known(machine.known(nic)));
-            let before = front.carry(carrier, is_carried);
+            let before = front.carry(carrier, is_carried, now);
             if before == carrier {
                 continue;
             }
@@ -251,7 +251,7 @@ impl Core {
                 any = true;
             }
         }
-        self.deal_links(machines, &board);
+        self.deal_links(machines, &board, now);
         any
     }
 

@@ -16,6 +16,8 @@ use super::{Core, EnsembleCounters, Ensembles, News};
 
 /// A member that forwards nothing for so long is started anew: longer than a busy host keeps one from a CPU.
 const SILENT: Duration = Duration::from_secs(2);
+/// For how long a parked member that wakes is waited for before the next one wakes in its place.
+const WAKES: Duration = Duration::from_secs(1);
 /// Rounds after which a balancer is suspect: one less than for members, which would be blamed for it with the third.
 const MISSED_BY_BALANCER: u32 = 2;
 
@@ -231,7 +233,8 @@ impl Board {
         self.news.push((number, news));
     }
 
-    /// Parks members of these numbers that serve, and wakes all others. As many as others do not serve stand in for them, and are awake.
+    /// Parks members of these numbers that serve, and wakes all others. As many as others do not serve stand in for them, and are awake; not
+    /// those of which it is known that they do not serve, either.
     fn park(&mut self, parked: &Range<u32>, members: &Members, now: Duration) -> Vec<Probe> {
         let is_to_sleep = |number: Number| parked.contains(&u32::from(number.0));
         let states: Vec<(Number, State)> = self.roster.iter().collect();
@@ -242,7 +245,7 @@ impl Board {
         let mut probes = Vec::new();
         for (number, state) in states {
             let sleeps = is_to_sleep(number) && lacking == 0;
-            if is_to_sleep(number) && !matches!(state, State::Dead | State::Leaving) {
+            if is_to_sleep(number) && self.stands_in(number, state, now) {
                 lacking = lacking.saturating_sub(1);
             }
             let (event, pace) = match state {
@@ -255,6 +258,17 @@ impl Board {
             probes.push(self.judge.watch(number, pace, passed, now));
         }
         probes
+    }
+
+    /// Whether a member serves in another one's place, or will do so soon.
+    fn stands_in(&self, number: Number, state: State, now: Duration) -> bool {
+        match state {
+            State::Serving | State::Parked => true,
+            State::Starting => {
+                self.roster.since(number).is_some_and(|since| now.saturating_sub(since) < WAKES)
+            }
+            State::Suspect | State::Dead | State::Leaving => false,
+        }
     }
 
     /// Whether a probe is needed: frames that pass say as much.

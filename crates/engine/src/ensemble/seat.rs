@@ -366,18 +366,36 @@ impl Outbound {
 
     #[cold]
     fn deliver_some(&self, frames: &[Frame<'_>]) -> usize {
-        let mut taken = 0;
-        for burst in frames.chunks(BURST) {
-            let left: Frames<'_> = burst.iter().filter(|frame| !self.ear.keeps(frame)).copied().collect();
-            let passed = if left.is_empty() { 0 } else { self.sink.deliver(&left) };
+        let keeps = |frame: &Frame<'_>| self.ear.keeps(frame);
+        deliver_left(&*self.sink, frames, keeps, |left| {
             self.passed(left.iter().filter(|frame| !is_for_us(frame)).count());
-            taken += burst.len() - left.len() + passed;
-            if passed < left.len() {
-                break;
-            }
-        }
-        taken
+        })
     }
+}
+
+/// Delivers those of some frames that are not kept here, and calls `leave` with those of each burst before; how many of all, from the
+/// first one on, were not lost.
+pub(super) fn deliver_left(
+    sink: &dyn Sink,
+    frames: &[Frame<'_>],
+    is_kept: impl Fn(&Frame<'_>) -> bool,
+    leave: impl Fn(&[Frame<'_>]),
+) -> usize {
+    let (mut taken, mut is_whole) = (0, true);
+    for burst in frames.chunks(BURST) {
+        let (mut left, mut goes_on) = (Frames::new(), [false; BURST]);
+        for (frame, goes_on) in burst.iter().zip(&mut goes_on).filter(|(frame, _)| !is_kept(frame)) {
+            // A burst has no more than fit.
+            *goes_on = left.try_push(*frame).is_ok();
+        }
+        leave(&left);
+        let passed = if left.is_empty() { 0 } else { sink.deliver(&left) };
+        // What comes behind the first lost frame is passed on, and not counted any more.
+        let lost = (0..burst.len()).filter(|at| goes_on[*at]).nth(passed);
+        taken += if is_whole { lost.unwrap_or(burst.len()) } else { 0 };
+        is_whole &= lost.is_none();
+    }
+    taken
 }
 
 impl Ear {

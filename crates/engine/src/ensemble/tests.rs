@@ -1,5 +1,5 @@
 use std::cell::OnceCell;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 
 use attach::{Ports, ServiceContext};
@@ -179,6 +179,35 @@ fn who_forwards_has_queues_and_who_does_not_has_none() {
     drop(first);
 }
 
+/// A sink that takes so many frames of each burst, and counts them.
+struct Narrow(usize, AtomicUsize);
+
+impl Sink for Narrow {
+    fn deliver(&self, frames: &[Frame<'_>]) -> usize {
+        let taken = frames.len().min(self.0);
+        self.1.fetch_add(taken, Ordering::Relaxed);
+        taken
+    }
+}
+
+#[test]
+fn frames_count_up_to_the_first_that_is_lost_whatever_is_kept_of_them() {
+    let mut octets: Vec<[u8; 60]> = (0..70).map(|number| [number; 60]).collect();
+    let frames: Vec<Frame<'_>> =
+        octets.iter_mut().map(|octets| Frame::new(Bytes::from_slice(octets))).collect();
+    let deliver = |room: usize, is_kept: fn(u8) -> bool| {
+        let sink = Narrow(room, AtomicUsize::new(0));
+        let keeps = |frame: &Frame<'_>| frame.octets().read::<1>(0).is_some_and(|[number]| is_kept(number));
+        let taken = seat::deliver_left(&sink, &frames, keeps, |_| {});
+        (taken, sink.1.load(Ordering::Relaxed))
+    };
+    let is_odd = |number: u8| number % 2 == 1;
+    assert_eq!(deliver(BURST, is_odd), (70, 35));
+    assert_eq!(deliver(3, is_odd), (6, 6), "the next burst is passed on all the same");
+    assert_eq!(deliver(0, |number| number < 65), (65, 0));
+    assert_eq!(deliver(0, |_| true), (70, 0));
+}
+
 #[test]
 fn one_whose_process_has_ended_is_not_probed_for_long() {
     let bench = bench();
@@ -286,6 +315,29 @@ fn a_parked_member_has_no_queues_and_stands_in_for_one_that_is_away() {
     bench.becomes(&["serving, 4 of 8 queues", "serving, 4 of 8 queues"]);
     assert!(core.counters.parked.get() >= 2 && core.counters.woken.get() >= 2);
     drop(members);
+}
+
+#[test]
+fn a_parked_member_that_does_not_wake_is_no_reason_for_the_next_one_to_sleep() {
+    let bench = bench_of(&FILE.replace("members = 2", "members = 3"));
+    let members = [0, 1, 2].map(|number| bench.member(number));
+    let core = &bench.ensemble.core;
+    core.follow(&Group { parked: 2, ..bench.group.clone() });
+    bench.becomes(&["serving, 16 of 16 queues", "parked, 0 of 16 queues", "parked, 0 of 16 queues"]);
+    let [first, second, third] = members;
+    let seats = second.seats.clone();
+    // It is there and forwards nothing.
+    drop(second);
+    core.leave(Aside::Planned, |name| name == "core_0");
+    let end = Instant::now() + PATIENCE;
+    while bench.state(2) != "serving, 16 of 16 queues" {
+        assert!(Instant::now() < end, "{:?}", [0, 1, 2].map(|number| bench.state(number)));
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    core.stay(Aside::Planned, |_| true);
+    let second = bench.member(1);
+    bench.becomes(&["serving, 16 of 16 queues", "parked, 0 of 16 queues", "parked, 0 of 16 queues"]);
+    drop((first, second, third, seats));
 }
 
 #[test]
@@ -447,7 +499,12 @@ fn members_of_a_changed_group_are_plugged_into_a_new_one() {
     assert_eq!(ensembles.owners("core", 0), [None; 8], "nobody serves yet");
     assert!(ensembles.owners("core", 9).is_empty() && ensembles.owners("edge", 0).is_empty());
     let new = seat(&other);
-    assert_eq!(ensembles.running().len(), 2);
+    let began: Vec<Instant> = ensembles.running().iter().map(|ensemble| ensemble.core.began).collect();
+    assert!(began.len() == 2 && began[0] == began[1], "both age neighbours of the same table");
+    ensembles.watch("core_0", || false);
+    let is_gone = |ensemble: &Arc<Ensemble>| ensemble.core.live()[&0].is_gone();
+    let gone: Vec<bool> = ensembles.running().iter().map(is_gone).collect();
+    assert_eq!(gone, [false, true], "its process is at the NICs of the new one");
     drop(held);
     assert_eq!(ensembles.running().len(), 1);
     drop(new);

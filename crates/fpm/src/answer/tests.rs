@@ -1,9 +1,9 @@
+use fpm_peer::{By, Stream};
 use netlink::{NextHop, Prefix};
 
 use super::*;
 use crate::decode::messages;
 use crate::frames::{Frames, HEADER};
-use crate::peer::{By, Stream};
 
 fn stream() -> Stream {
     let mut stream = Stream::default();

@@ -1,3 +1,4 @@
+use fpm_peer::{By, Stream};
 use netlink_packet_core::{NetlinkHeader, NetlinkMessage, NetlinkPayload};
 use netlink_packet_route::route::{
     RouteAttribute, RouteHeader, RouteMessage as Written, RouteNextHop, RouteProtocol, RouteType, RouteVia,
@@ -6,7 +7,6 @@ use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use proptest::prelude::*;
 
 use super::*;
-use crate::peer::{By, Stream};
 
 const GATEWAY: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 254));
 const GATEWAY6: IpAddr = IpAddr::V6(Ipv6Addr::LOCALHOST);

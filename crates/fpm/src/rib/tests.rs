@@ -1,13 +1,13 @@
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
+use fpm_peer::{By, MAIN, Stream};
 use netlink::{NextHop, RouteId};
 use proptest::prelude::*;
 
 use super::*;
 use crate::decode::messages;
 use crate::frames::Frames;
-use crate::peer::{By, MAIN, Stream};
 
 const A: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
 const B: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 2));

@@ -1,9 +1,9 @@
 use std::net::IpAddr;
 
+use fpm_peer::{By, MAIN, Stream};
 use netlink::{NextHop, Prefix};
 
 use super::*;
-use crate::peer::{By, MAIN, Stream};
 use crate::rib::Key;
 
 const HOP: NextHop =

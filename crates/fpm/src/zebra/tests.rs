@@ -1,9 +1,9 @@
 use std::net::{Ipv4Addr, Shutdown};
 
+use fpm_peer::{By, Stream};
 use netlink::{NextHop, Prefix};
 
 use super::*;
-use crate::peer::{By, Stream};
 use crate::session::Stage;
 
 fn listening() -> (Zebra, std::net::SocketAddr) {
@@ -84,4 +84,21 @@ fn answers_go_back_as_far_as_zebra_reads() {
     assert!(zebra.is_blocked(&mut session).is_none());
     let mut answers = vec![0; len];
     peer.read_exact(&mut answers).expect("answers");
+}
+
+#[test]
+fn after_hanging_up_nothing_is_heard_that_was_said_before() {
+    let ((mut zebra, address), mut session) = (listening(), Session::default());
+    let mut peer = TcpStream::connect(address).expect("connected");
+    until(&mut zebra, &mut session, |session, _| session.stage() != Stage::Away);
+    let mut waiting = TcpStream::connect(address).expect("connected");
+    for peer in [&mut peer, &mut waiting] {
+        peer.write_all(table(3).octets()).expect("sent");
+    }
+    zebra.hang_up(&mut session);
+    assert_eq!(zebra.turn(&mut session).expect("a turn"), Turn::Empty);
+    assert_eq!((session.stage(), session.rib().len(), zebra.descriptors().count()), (Stage::Away, 0, 1));
+    let mut peer = TcpStream::connect(address).expect("connected");
+    peer.write_all(table(3).octets()).expect("sent");
+    until(&mut zebra, &mut session, |session, _| session.rib().len() == 3);
 }

@@ -31,6 +31,38 @@ fn what_is_stale_is_given_up_once_all_has_settled() {
 }
 
 #[test]
+fn nothing_is_given_up_that_a_daemon_may_still_ask_for_again() {
+    let mut plane = up();
+    let end = 40 + SETTLING;
+    plane.take(News::Ended(Bgp), end);
+    assert_eq!(plane.turn(end + 100), [Act::Start(Bgp)], "it would have settled by now");
+    plane.take(News::Answers(Bgp), end + 120);
+    assert_eq!(plane.turn(end + 120), [Act::Load(Some(Bgp))]);
+    plane.take(News::Loaded { well: true }, end + 130);
+    assert_eq!(plane.turn(end + 129 + SETTLING), []);
+    assert_eq!(plane.turn(end + 130 + SETTLING), [Act::Settled]);
+}
+
+#[test]
+fn a_daemon_that_cannot_be_started_any_more_is_not_waited_for_for_ever() {
+    let mut plane = up();
+    let end = 40 + SETTLING;
+    plane.take(News::Ended(Bgp), end);
+    let (mut now, mut has_settled) = (end, false);
+    while !has_settled {
+        now = plane.due().expect("a start");
+        assert!(now <= end + SETTLING, "it waits for ever");
+        for act in plane.turn(now) {
+            match act {
+                Act::Start(daemon) => plane.take(News::Ended(daemon), now),
+                act => has_settled |= act == Act::Settled,
+            }
+        }
+    }
+    assert_eq!(now, end + SETTLING);
+}
+
+#[test]
 fn one_that_ends_is_started_after_a_pause_and_loaded_alone() {
     let mut plane = up();
     plane.take(News::Ended(Bgp), 1000);
@@ -42,6 +74,19 @@ fn one_that_ends_is_started_after_a_pause_and_loaded_alone() {
     plane.take(News::Loaded { well: true }, 1300);
     assert_eq!((plane.turn(1300), plane.health(), plane.restarts(Bgp)), (vec![], Health::Settling, 1));
     assert_eq!(plane.due(), Some(1300 + SETTLING), "the wait begins again");
+}
+
+#[test]
+fn one_that_is_started_again_during_a_load_is_loaded_after_it() {
+    let mut plane = up();
+    plane.reload();
+    assert_eq!(plane.turn(100), [Act::Load(None)]);
+    plane.take(News::Ended(Bgp), 200);
+    assert_eq!(plane.turn(300), [Act::Start(Bgp)]);
+    plane.take(News::Answers(Bgp), 400);
+    assert_eq!(plane.turn(400), [], "one load at a time");
+    plane.take(News::Loaded { well: true }, 500);
+    assert_eq!(plane.turn(500), [Act::Load(Some(Bgp))]);
 }
 
 #[test]

@@ -167,6 +167,15 @@ fn who_does_not_come_back_stops_it() {
 }
 
 #[test]
+fn who_is_removed_while_it_drains_is_not_restarted() {
+    let mut world = World::new(&[State::Serving; 3], at_once);
+    assert_eq!(world.look(false), Step::Drain(Member(0)));
+    world.roster.remove(Member(0));
+    assert_eq!(world.finish(), Step::Done);
+    assert_eq!(world.restarted(), [Member(1), Member(2)]);
+}
+
+#[test]
 fn the_last_one_is_not_taken_away_while_it_drains() {
     let mut world = World::new(&[State::Serving; 2], at_once);
     assert_eq!(world.look(false), Step::Drain(Member(0)));

@@ -46,31 +46,33 @@ pub fn graph(plan: &Plan, seen: &Seen) -> Result<Graph> {
     let GroupKind::Multistage(stages) = &group.kind else {
         bail!("group {} has no stages", group.name);
     };
-    let (nics, links) = (&group.pattern.nics, links(group, seen)?);
+    let (nics, links) = (group.pattern.nics.len(), links(group, seen)?);
     let (balancers, back_ends) = (balancers(group, stages, seen)?, back_ends(plan, group, seen)?);
-    let inside = interconnection(plan, group, &stages.interconnect, seen)?;
-    let (readers, joins, members) = (balancers.len(), inside.len(), back_ends.len());
-    // A NIC belongs to the balancer with its number, around; each NIC has a switch of its own, or all have one bridge.
+    let (readers, members) = (balancers.len(), back_ends.len());
+    // A NIC belongs to the balancer with its number, around.
     let balancer_of = |nic: usize| nic % readers;
-    let join_of = |nic: usize| nic.min(joins.saturating_sub(1));
-    let all = |from: usize, to: usize| -> Vec<(usize, usize)> {
-        (0..from).flat_map(|here| (0..to).map(move |there| (here, there))).collect()
-    };
-    let read = (0..nics.len()).map(|nic| (nic, balancer_of(nic))).collect();
-    let spread = (0..nics.len()).map(|nic| (balancer_of(nic), join_of(nic))).collect();
-    let mut columns = vec![
-        stage("links", links.clone(), read),
-        stage("balancers", balancers, spread),
-        stage("interconnection", inside, all(joins, members)),
-    ];
-    // Back ends send to the links themselves, or back to balancers that are virtual machines.
+    let read = (0..nics).map(|nic| (nic, balancer_of(nic))).collect();
+    let mut columns = vec![stage("links", links.clone(), read)];
     if stages.balancer == Balancer::Switch {
+        // Balancers hand frames to back ends themselves, and these send to the links.
+        columns.push(stage("balancers", balancers, all(readers, members)));
         columns.push(stage("back ends", back_ends, all(members, links.len())));
         columns.push(stage("links", links, Vec::new()));
     } else {
+        // Each NIC has a switch of its own, or all have one bridge. Back ends send back to balancers.
+        let inside = interconnection(plan, group, &stages.interconnect, seen)?;
+        let joins = inside.len();
+        let spread = (0..nics).map(|nic| (balancer_of(nic), nic.min(joins.saturating_sub(1)))).collect();
+        columns.push(stage("balancers", balancers, spread));
+        columns.push(stage("interconnection", inside, all(joins, members)));
         columns.push(stage("back ends", back_ends, Vec::new()));
     }
     Ok(Graph { group: group.name.clone(), stages: columns })
+}
+
+/// Returns the lines from each of so many stations to each of so many others.
+fn all(from: usize, to: usize) -> Vec<(usize, usize)> {
+    (0..from).flat_map(|here| (0..to).map(move |there| (here, there))).collect()
 }
 
 fn stage(title: &str, stations: Vec<Station>, mut lines: Vec<(usize, usize)>) -> Stage {

@@ -127,24 +127,43 @@ const THREE: [(&str, &[&str]); 4] = [
     ("vr1_2", &["vcpu0", "vhost"]),
 ];
 
+/// Two balancers that are virtual machines, before as many back ends.
+const MACHINES: [(&str, &[&str]); 5] =
+    [("vr1_lb0", &["vcpu0", "vhost"]), ("vr1_lb1", &["vcpu0", "vhost"]), THREE[1], THREE[2], THREE[3]];
+const VM: &str = "balancer = \"vm\"\n";
+
+/// Names of the stations of a column.
+fn stations(graph: &Graph, column: usize) -> Vec<&str> {
+    graph.stages[column].stations.iter().map(|station| station.name.as_str()).collect()
+}
+
 #[test]
 fn two_balancers_and_three_back_ends_are_joined_by_a_switch_for_each_nic() {
-    let graph = stages_of(&group_of("near", 2, 3, ""), &seen_of_group(&THREE)).unwrap();
-    let names = |at: usize| graph.stages[at].stations.iter().map(|of| of.name.as_str()).collect::<Vec<_>>();
-    assert_eq!((names(0), names(1)), (vec!["lab-near", "lab-far"], vec!["vr1/lb0", "vr1/lb1"]));
+    let graph = stages_of(&group_of("near", 2, 3, VM), &seen_of_group(&MACHINES)).unwrap();
+    let names = |column: usize| stations(&graph, column);
+    assert_eq!((names(0), names(1)), (vec!["lab-near", "lab-far"], vec!["vr1_lb0", "vr1_lb1"]));
     assert_eq!((names(2), names(3)), (vec!["vr1_near", "vr1_far"], vec!["vr1_0", "vr1_1", "vr1_2"]));
-    assert_eq!((names(4), graph.stages.len()), (names(0), 5));
+    assert_eq!(graph.stages.len(), 4);
     assert_eq!(graph.stages[1].lines, [(0, 0), (1, 1)]);
-    assert_eq!((graph.stages[2].lines.len(), graph.stages[3].lines.len()), (6, 6));
+    assert_eq!((graph.stages[2].lines.len(), graph.stages[3].lines.len()), (6, 0));
     let drawing = svg_of_stages("t", &graph);
-    let lines = 2 + 2 + 6 + 6;
+    let lines = 2 + 2 + 6;
     assert_eq!(drawing.matches("<line ").count(), lines, "{drawing}");
     assert!(drawing.starts_with("<svg ") && drawing.ends_with("</svg>\n"), "{drawing}");
 }
 
 #[test]
+fn a_balancer_in_the_switch_hands_frames_to_back_ends_itself() {
+    let graph = stages_of(&group_of("near", 2, 3, ""), &seen_of_group(&THREE)).unwrap();
+    let names = |column: usize| stations(&graph, column);
+    assert_eq!((names(1), names(2)), (vec!["vr1/lb0", "vr1/lb1"], vec!["vr1_0", "vr1_1", "vr1_2"]));
+    assert_eq!((names(3), graph.stages.len()), (names(0), 4));
+    assert_eq!((graph.stages[1].lines.len(), graph.stages[2].lines.len()), (6, 6));
+}
+
+#[test]
 fn a_renamed_nic_of_a_group_is_drawn_under_its_new_name() {
-    let graph = stages_of(&group_of("uplink-7", 2, 3, ""), &seen_of_group(&THREE)).unwrap();
+    let graph = stages_of(&group_of("uplink-7", 2, 3, VM), &seen_of_group(&MACHINES)).unwrap();
     let drawing = svg_of_stages("t", &graph);
     for name in [">tap of uplink-7<", ">vr1_uplink-7<", ">uplink-7, far<"] {
         assert!(drawing.contains(name), "{name}: {drawing}");

@@ -29,6 +29,16 @@ fn routes_are_asked_for_when_something_may_have_taken_them_along() {
 }
 
 #[test]
+fn an_address_takes_routes_of_ipv4_along() {
+    let gone = |ip: std::net::IpAddr| {
+        let prefix = crate::Prefix::new(ip, 24).expect("a prefix");
+        News::Address(Change::Gone(Address { index: 3, prefix, usable: true, is_duplicate: false }))
+    };
+    assert!(takes_routes_along(&gone([192, 0, 2, 1].into())));
+    assert!(!takes_routes_along(&gone(std::net::Ipv6Addr::LOCALHOST.into())), "its routes are reported");
+}
+
+#[test]
 fn ports_of_bridges_are_no_links() {
     let mut tables = Tables::default();
     let mut port = link(1, true);
@@ -51,7 +61,8 @@ fn route(protocol: RouteProtocol) -> RouteMessage {
 
 #[test]
 fn routes_that_are_not_wanted_are_not_kept() {
-    let mut tables = Tables { keeps: |route| route.protocol != 186, ..Tables::default() };
+    let kept = Kept { routes: |route| route.protocol != 186, neighbours: true };
+    let mut tables = Tables { kept, ..Tables::default() };
     let mut told = |message, replaces| {
         let mut news = Vec::new();
         tables.take(message, replaces, &mut news);
@@ -63,4 +74,22 @@ fn routes_that_are_not_wanted_are_not_kept() {
     assert_eq!(told(RouteNetlinkMessage::DelRoute(bgp.clone()), false), (0, 1), "another one has gone");
     assert_eq!(told(RouteNetlinkMessage::NewRoute(bgp), true), (1, 0), "it takes the place of ours");
     assert_eq!(told(RouteNetlinkMessage::NewRoute(own), false), (1, 1));
+}
+
+#[test]
+fn routes_of_ipv6_outlast_a_dump_of_those_of_ipv4() {
+    let mut tables = Tables { routes_are_old: true, ..Tables::default() };
+    let mut six = route(RouteProtocol::Static);
+    six.header.address_family = AddressFamily::Inet6;
+    let to = std::net::Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0);
+    six.attributes = vec![RouteAttribute::Destination(to.into()), RouteAttribute::Oif(3)];
+    let mut news = Vec::new();
+    for message in [six, route(RouteProtocol::Static)] {
+        tables.take(RouteNetlinkMessage::NewRoute(message), false, &mut news);
+    }
+    assert_eq!((news.len(), tables.routes.len()), (2, 2));
+    tables.take_ipv4_routes(Vec::new(), &mut news);
+    assert!(matches!(&news[2..], [News::Route(Change::Gone(gone))] if gone.id.to.ip.is_ipv4()), "{news:?}");
+    assert!(tables.routes.iter().all(|left| left.id.to.ip.is_ipv6()));
+    assert_eq!((tables.routes.len(), tables.routes_are_old), (1, false));
 }

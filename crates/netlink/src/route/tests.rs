@@ -1,7 +1,5 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use netlink_packet_route::AddressFamily;
-
 use super::*;
 
 const GATEWAY: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 254));
@@ -105,4 +103,32 @@ fn what_is_inserted_is_what_is_read() {
     let several =
         Route { next_hops: vec![hop(GATEWAY, 1, 1), hop(GATEWAY, 2, 1)], ..to(None, RouteKind::Unicast) };
     assert_eq!(several.message().expect_err("several").kind(), io::ErrorKind::Unsupported);
+}
+
+fn six(network: u16) -> Route {
+    let to = Prefix::new(Ipv6Addr::new(0x2001, 0xdb8, network, 0, 0, 0, 0, 0), 48).expect("a prefix");
+    let id = RouteId { table: 254, to, tos: 0, metric: 1024 };
+    Route { id, kind: RouteKind::Unicast, next_hops: vec![hop(GATEWAY, 7, 1)], group: None, protocol: 3 }
+}
+
+#[test]
+fn what_a_dump_lacks_is_in_another_one() {
+    let of = |networks: &[u16]| networks.iter().map(|network| six(*network)).collect::<Vec<_>>();
+    let mut dumps = [of(&[1, 3]), of(&[1, 2, 3]), of(&[2, 3])].into_iter();
+    let all = gathered(&mut || Ok(dumps.next().expect("not more than needed"))).expect("an answer");
+    assert_eq!(all, of(&[1, 2, 3]));
+    let mut dumps = [Vec::new(), of(&[1]), of(&[1])].into_iter();
+    let all = gathered(&mut || Ok(dumps.next().expect("not more than needed"))).expect("an answer");
+    assert_eq!(all, of(&[1]), "an empty one says no more than others");
+    assert!(gathered(&mut || Err(io::Error::other("no"))).is_err());
+}
+
+#[test]
+fn a_table_that_grows_all_the_time_is_not_dumped_for_ever() {
+    let mut network = 0;
+    let all = gathered(&mut || {
+        network += 1;
+        Ok(vec![six(network)])
+    });
+    assert_eq!((all.expect("an answer").len(), usize::from(network)), (DUMPS, DUMPS));
 }

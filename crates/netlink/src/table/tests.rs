@@ -91,3 +91,18 @@ fn a_new_table_tells_the_difference_alone() {
     assert_eq!(rows(&table), [Thing(1, "a", 0), Thing(3, "a", 9), Thing(4, "a", 0)]);
     assert_eq!(table.len(), 3);
 }
+
+#[test]
+fn a_part_of_a_table_is_replaced_alone() {
+    let mut table = Table::default();
+    for thing in [Thing(1, "a", 0), Thing(2, "a", 0), Thing(3, "a", 0)] {
+        told(&mut table, thing, true, false);
+    }
+    let mut told = Vec::new();
+    table.take_part(vec![Thing(2, "b", 0)], |id| *id <= 2, &mut |change| told.push(change));
+    assert_eq!(
+        told,
+        [Change::Gone(Thing(1, "a", 0)), Change::Gone(Thing(2, "a", 0)), Change::Set(Thing(2, "b", 0))]
+    );
+    assert_eq!(rows(&table), [Thing(2, "b", 0), Thing(3, "a", 0)]);
+}

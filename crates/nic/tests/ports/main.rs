@@ -6,10 +6,10 @@ mod guest;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Mutex;
 
+use conformance::{Pattern, SinkBench, SourceBench, check_sink, check_source};
 use guest::{Guest, Habit};
 use ledger::{Counter, NicDirection};
 use nic::queue::{Lease, RxQueue, TxQueue};
-use port::conformance::{Pattern, SinkBench, SourceBench, check_sink, check_source};
 use port::{Bell, Frame, Sink, Source};
 use rustix::event::{EventfdFlags, eventfd};
 

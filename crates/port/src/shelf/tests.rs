@@ -5,7 +5,6 @@ use ring::{BURST, Bytes};
 
 use super::*;
 use crate::boundary::Sink;
-use crate::conformance::{SourceBench, check_source, drained};
 use crate::{IngressSink, ingress};
 
 /// Queues on a shelf, and what fills them.
@@ -34,46 +33,18 @@ impl Link {
 
 /// Numbers of all frames that a source shows until there are none.
 fn read(source: &mut ShelfQueue) -> Vec<u32> {
-    let number = |octets: Vec<u8>| u32::from_be_bytes(octets.try_into().expect("a number"));
-    drained(source).into_iter().map(number).collect()
+    let mut numbers = Vec::new();
+    let mut take = |frames: &[Frame<'_>]| {
+        numbers.extend(frames.iter().filter_map(|frame| frame.octets().read(0).map(u32::from_be_bytes)));
+    };
+    while source.drain(BURST, &mut take) != 0 {}
+    numbers
 }
 
 fn is_rung(source: &ShelfQueue) -> bool {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     let (Bell::Event(bell) | Bell::Readable(bell)) = source.bell() else { return false };
     poll(&mut [PollFd::from_borrowed_fd(bell, PollFlags::IN)], Some(&Timespec::default())) == Ok(1)
-}
-
-/// One queue of two, whose other reader has nothing.
-struct Bench {
-    link: Link,
-    own: ShelfQueue,
-    _other: Vec<ShelfQueue>,
-}
-
-impl SourceBench for Bench {
-    fn source(&mut self) -> &mut dyn Source {
-        &mut self.own
-    }
-
-    fn feed(&mut self, frames: &[Vec<u8>]) -> usize {
-        let mut frames = frames.to_vec();
-        let shown: Vec<_> = frames.iter_mut().map(|octets| Frame::new(Bytes::from_slice(octets))).collect();
-        self.link.sinks[1].deliver(&shown)
-    }
-}
-
-#[test]
-fn the_queue_of_its_owner_is_a_source_as_any() {
-    check_source(|| {
-        let link = Link::new(2, 100);
-        link.shelf.assign(1, Some(7));
-        let (own, other) = (link.reader(7).pop().expect("two"), link.reader(3));
-        let mut bench = Bench { link, own, _other: other };
-        // It finds the queue in its first pass.
-        assert_eq!(bench.own.drain(BURST, &mut |_| {}), 0);
-        bench
-    });
 }
 
 #[test]

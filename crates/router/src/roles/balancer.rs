@@ -110,6 +110,11 @@ impl Link {
     #[inline(always)]
     fn inwards<B: Buffer>(&mut self, buffer: &mut B, tally: &BalancerTally) -> bool {
         let head = buffer.head();
+        if self.knows(address(head, 6)) {
+            // The interconnection would learn that the member is behind this balancer, and it would get no frames any more.
+            tally.drop_foreign.add(1);
+            return false;
+        }
         let to = address(head, 0);
         if to == self.own {
             let Some(member) = self.choose(head) else {

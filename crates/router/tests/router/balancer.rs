@@ -131,6 +131,17 @@ fn a_probe_passes_to_the_member_that_it_is_for_and_nothing_else_does() {
 }
 
 #[test]
+fn nobody_outside_speaks_for_a_member() {
+    let mut bench = Bench::new();
+    bench.pass(0, [order(1, 1, Some(&even(2)))]);
+    let forged = [between(OWN[0], member(1), 1), between(member(0), member(1), 1)];
+    assert!(bench.pass(0, forged).is_empty(), "what is inside would look for the member here");
+    assert_eq!((bench.tally.drop_foreign.get(), bench.tally.spread.get()), (2, 0));
+    let others = [between(OWN[0], member(2), 1), between(OWN[0], HOST, 1)];
+    assert_eq!(bench.pass(0, others).len(), 2);
+}
+
+#[test]
 fn a_table_holds_until_another_one_comes_whole() {
     let mut bench = Bench::new();
     bench.pass(0, [order(1, 1, Some(&even(1)))]);
@@ -157,7 +168,8 @@ fn whatever_frames_come_each_is_counted_once() {
     bench.pass(0, [order(1, 1, Some(&even(2)))]);
     let mut noise = 1_u32;
     for round in 0..200 {
-        let mut frame = between(OWN[round % 2], member(1), 1);
+        let from = if round % 4 < 2 { HOST } else { member(1) };
+        let mut frame = between(OWN[round % 2], from, 1);
         for octet in &mut frame {
             noise = noise.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
             if noise >> 24 < 40 {

@@ -18,7 +18,7 @@ use super::bfd::{Bfd, News};
 use super::counts::Counts;
 use super::daemons::Daemons;
 use super::namespace::ControlNamespace;
-use super::routes::Routes;
+use super::routes::{Routes, links};
 use super::settle::settle;
 use super::thread::Report;
 
@@ -87,9 +87,6 @@ impl DataPath {
         site: Site<'_>,
         (shadows, now): (BTreeMap<String, Tap>, u64),
     ) {
-        let links = |router: &Router| -> Vec<String> {
-            (0..).map_while(|number| router.link_name(number).map(str::to_owned)).collect()
-        };
         if links(before) != links(site.router) {
             self.routes.follow(site.router, site.mirror);
         }
@@ -155,6 +152,14 @@ impl DataPath {
             self.routes.session.closed();
             self.settling = Some(Settling { at: now + PAUSE[0], pause: PAUSE[0] });
         }
+    }
+
+    /// zebra will not come back: its routes go, and none comes that is on its way.
+    pub(super) fn forget_zebra(&mut self) {
+        if let Some(zebra) = &mut self.zebra {
+            zebra.hang_up(&mut self.routes.session);
+        }
+        self.routes.forget_zebra();
     }
 
     /// What the daemons have not sent again by now will not come any more.

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use api::{ControlQuestion, Ticket};
 use config::Router;
+use config::learned::Lesson;
 use netns::Id;
 use telemetry::Kind;
 
@@ -94,9 +95,9 @@ impl Handle {
         self.tell(Order::Ask(Question { ticket, question, epoch: self.epoch, late: self.late() }));
     }
 
-    /// A lesson is told to these; with it everything was told (`ends`), or not yet.
-    pub(super) fn teaches(&mut self, learners: &[Option<String>], ends: bool) {
-        self.learners.tell(learners, ends);
+    /// A lesson is told to these.
+    pub(super) fn teaches(&mut self, learners: &[Option<String>], lesson: &Lesson) {
+        self.learners.tell(learners, (lesson.begins, lesson.ends));
     }
 
     /// Returns true if one of them knows all routes.

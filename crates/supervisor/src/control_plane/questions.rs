@@ -12,7 +12,7 @@ use api::{
 };
 use fpm::{Found, Paths, Rib, Target};
 use frr::{CommandLine, Protocol, ask};
-use netlink::{Mirror, NextHop, Prefix, State};
+use netlink::{Mirror, Neighbour, NextHop, Object, Prefix, State};
 use rustix::fd::{AsFd, AsRawFd};
 
 use super::taught::MAIN;
@@ -51,7 +51,7 @@ impl ControlPlane {
                 let routes = found.iter().map(|found| route(mirror, found)).collect();
                 ControlAnswer::Routes { routes, more: false, epoch, late }
             }
-            ControlQuestion::Neighbours {} => ControlAnswer::Neighbours { neighbours: self.neighbours() },
+            ControlQuestion::Neighbours {} => ControlAnswer::Neighbours { neighbours: self.neighbours()? },
             ControlQuestion::Adjacencies { protocol } => {
                 let answers = self.ask_daemons(protocol.as_deref())?;
                 self.wait_for(answers, ticket)?;
@@ -88,15 +88,19 @@ impl ControlPlane {
         Ok(())
     }
 
-    fn neighbours(&self) -> Vec<ControlNeighbour> {
-        let known = self.mirror.neighbours().iter().filter(|known| !known.ip.is_multicast());
-        let shown = known.map(|known| ControlNeighbour {
+    /// Neighbours on the links, as the kernel knows them now.
+    fn neighbours(&self) -> Result<Vec<ControlNeighbour>> {
+        let reading = "the kernel's neighbours cannot be read: ask again in a second";
+        let mut known: Vec<Neighbour> = self.mirror.kernel().all().context(reading)?;
+        known.retain(|known| !known.ip.is_multicast());
+        known.sort_by_key(Object::key);
+        let shown = known.iter().map(|known| ControlNeighbour {
             link: link(&self.mirror, known.index),
             address: known.ip,
             mac: known.mac.map(|mac| config::Mac(mac).to_string()),
             state: state(known.state).to_owned(),
         });
-        shown.collect()
+        Ok(shown.collect())
     }
 
     fn place(&self) -> ControlPlace {

@@ -92,7 +92,7 @@ impl Routes {
             self.ports.take(&Change::Set(link.clone()));
             self.note_carrier(link, true);
         }
-        self.translator.ports_changed(&self.ports, &mut self.table);
+        self.ports_have_changed();
         let there: BTreeSet<RouteKey> = mirror.routes().iter().map(Object::key).collect();
         let gone: Vec<Route> = self
             .followed
@@ -107,21 +107,26 @@ impl Routes {
 
     /// Follows other NICs.
     pub(super) fn follow(&mut self, router: &Router, mirror: &Mirror) {
-        let links = router.nics.len() + router.forwarding.interfaces.len();
-        let port = |number: usize| {
+        let links = links(router);
+        let port = |(number, (name, _)): (usize, &(&str, usize))| {
             let port = Port { nic: u8::try_from(number).ok()?, vlan: 0 };
-            Some((router.link_name(number)?.to_owned(), port))
+            Some(((*name).to_owned(), port))
         };
-        self.ports = Ports::new((0..links).filter_map(port));
-        let own = 0..router.nics.len();
-        let nics = own.chain(router.forwarding.interfaces.iter().map(|interface| interface.nic));
-        self.nics = nics.map(|nic| u8::try_from(nic).unwrap_or(u8::MAX)).collect();
+        self.ports = Ports::new(links.iter().enumerate().filter_map(port));
+        self.nics = links.iter().map(|(_, nic)| u8::try_from(*nic).unwrap_or(u8::MAX)).collect();
         for link in mirror.links().iter() {
             self.ports.take(&Change::Set(link.clone()));
         }
-        self.translator.ports_changed(&self.ports, &mut self.table);
+        self.ports_have_changed();
         self.note_addresses(mirror);
+    }
+
+    /// Notes that an index means another port, or none any more.
+    fn ports_have_changed(&mut self) {
+        self.translator.ports_changed(&self.ports, &mut self.table);
         self.is_changed = true;
+        // Gateways are told by their ports. What was to be told before is still to be told.
+        self.telling.silent |= !self.silent.is_empty();
     }
 
     /// Takes a change of what `mirror` shows.
@@ -137,8 +142,7 @@ impl Routes {
 
     fn take_link(&mut self, change: &Change<Link>, mirror: &Mirror) {
         if self.ports.take(change) {
-            self.translator.ports_changed(&self.ports, &mut self.table);
-            (self.is_changed, self.telling.silent) = (true, !self.silent.is_empty());
+            self.ports_have_changed();
         }
         let (link, is_there) = match change {
             Change::Set(link) => (link, true),
@@ -310,6 +314,13 @@ impl Routes {
         self.telling.is_anew = is_anew && !ends;
         Some(Lesson { begins, ends, groups, routes, down, addresses, macs })
     }
+}
+
+/// NICs of a router, and then its interfaces for VLANs: the name of each, and the number of its NIC.
+pub(super) fn links(router: &Router) -> Vec<(&str, usize)> {
+    let nics = router.nics.iter().enumerate().map(|(number, nic)| (nic.name.as_str(), number));
+    let vlans = router.forwarding.interfaces.iter().map(|own| (own.name.as_str(), own.nic));
+    nics.chain(vlans).collect()
 }
 
 /// Returns true if a link has the Ethernet address of a virtual router.

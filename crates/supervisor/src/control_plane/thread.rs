@@ -13,7 +13,7 @@ use api::{ControlQuestion, Outcome, Ticket};
 use config::Router;
 use config::learned::Lesson;
 use frr::Options;
-use netlink::Mirror;
+use netlink::{Kept, Mirror};
 use netns::Namespace;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -136,7 +136,9 @@ impl ControlPlane {
         (orders, reports): (Listener<Order>, Ringer<Report>),
     ) -> Result<Self> {
         let namespace = place.namespace().clone();
-        let mirror = namespace.within(|| Mirror::open_with(|route| !fpm::is_zebras(route)))?;
+        // Stations on the links could keep it busy with neighbours, which are read when somebody asks.
+        let kept = Kept { routes: |route| !fpm::is_zebras(route), neighbours: false };
+        let mirror = namespace.within(|| Mirror::open_with(kept))?;
         let mirror = mirror.context("following the interfaces of its namespace")?;
         if let Err(error) = spare(&mirror) {
             let what = format!("the kernel reports zebra's routes twice, which takes time: {error}");
@@ -233,7 +235,7 @@ impl ControlPlane {
     /// zebra will not come back: its routes go.
     fn forget_zebra(&mut self) {
         match &mut self.forwarder {
-            Forwarder::Machine(path) => path.routes.forget_zebra(),
+            Forwarder::Machine(path) => path.forget_zebra(),
             Forwarder::Kernel(_) => {
                 if let Err(error) = kernel_table::remove_zebras(self.mirror.kernel()) {
                     let what = format!("routes of FRR stay in the kernel: {error}");

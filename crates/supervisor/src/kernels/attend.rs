@@ -94,9 +94,12 @@ impl Supervisor {
                 (Vec::new(), router.restart == config::Restart::Always)
             }
         };
+        // A change that is under way may end it, or make it another one.
+        let may_be_repaired = !self.changes.holds_processes();
         if !is_ill {
             forwarder.trouble = None;
-        } else if forwarder.try_now(now)
+        } else if may_be_repaired
+            && forwarder.try_now(now)
             && let Ok(spec) = plan::one(&router)
         {
             self.kernels.add(Task::Repair(Box::new(spec)));
@@ -141,6 +144,7 @@ impl Supervisor {
     }
 
     fn was_restarted(&mut self, ticket: Ticket, name: &str, outcome: Result<()>, now: Instant) {
+        self.kernel_was_restarted(name, now);
         let Some(forwarder) = self.kernels.forwarders.get_mut(name) else {
             let gone = api::Error::new(format!("router {name} was stopped meanwhile"));
             return self.reply(ticket, Err(gone), now);

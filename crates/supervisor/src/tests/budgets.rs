@@ -2,16 +2,15 @@
 //! other clients do not wait.
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use api::Request;
 use link::{ToPlane, ToSupervisor};
-use sched::{ApplyError, Outline, Thread};
 
 use super::promises::{file, promised};
-use super::stage::{ONE, Stage};
-use crate::thread_placement::OutlineApplier;
+use super::stage::{ONE, Placer, Stage};
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
@@ -46,6 +45,21 @@ fn found(stage: &Stage) -> usize {
 fn patience(stage: &mut Stage) -> Duration {
     let now = stage.now;
     stage.supervisor().time_until_due(now)
+}
+
+/// Group whose members follow the load.
+const SCALED: &str = "[[group]]\nname = \"core\"\nkind = \"parallel\"\nmembers = 2\nscale = { min = 1, max = 2 }\n\
+                      engine = \"process\"\n[[group.nic]]\nname = \"lan\"\nattach = \"tap:rr-lan\"\naddress = \"192.0.2.1/24\"\n";
+
+#[test]
+fn the_event_loop_sleeps_while_members_are_restarted_and_the_load_is_not_looked_at() {
+    let mut stage = Stage::up(SCALED);
+    // The first look is over.
+    stage.plane().serve(&BTreeMap::new());
+    stage.turn().expect("it goes on");
+    let _client = stage.client(&Request::Restart { router: "core".to_owned() });
+    stage.after(300 * MS).expect("it goes on");
+    assert!(!patience(&mut stage).is_zero());
 }
 
 #[test]
@@ -114,36 +128,6 @@ fn what_is_said_too_much_for_a_turn_waits_for_the_next_one() {
     }
     assert_eq!(stage.lines("line ").len(), 30, "what it said before it died is told");
     assert_eq!(stage.lines("was killed by SIGSEGV").len(), 1);
-}
-
-/// Records which threads it was to place.
-struct Placer(Rc<RefCell<Vec<Vec<i32>>>>);
-
-impl OutlineApplier for Placer {
-    fn make(&mut self, _: &Outline) -> Result<(), ApplyError> {
-        Ok(())
-    }
-
-    fn place(&mut self, threads: &[Thread]) -> Vec<ApplyError> {
-        self.0.borrow_mut().push(threads.iter().map(|thread| thread.task.tid).collect());
-        Vec::new()
-    }
-
-    fn try_lock(&mut self, _: &Outline) -> Result<bool, ApplyError> {
-        Ok(true)
-    }
-
-    fn unlock(&mut self) {}
-
-    fn locked_out(&self) -> ApplyError {
-        unreachable!("nobody else is there")
-    }
-
-    fn let_go(&mut self) {}
-
-    fn undo_all(&mut self) -> Vec<ApplyError> {
-        Vec::new()
-    }
 }
 
 #[test]

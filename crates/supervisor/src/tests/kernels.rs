@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
-use api::{Answer, Client, Counters, Request, State};
+use api::{Answer, Client, Counters, Request, RouterStatus, RunStatus, State};
 use link::ToPlane;
 
-use super::stage::Stage;
+use super::stage::{Scripted, Stage};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -219,6 +219,21 @@ fn an_interface_that_is_gone_is_made_again() {
 }
 
 #[test]
+fn one_that_is_to_end_is_not_repaired_after_it_has_ended() {
+    let mut stage = up();
+    stage.until(|stage| stage.supervisor().kernel_is_seen("edge"));
+    stage.until(|stage| stage.supervisor().kernels_rest());
+    stage.kernel.lose("edge.wan");
+    // The turn that begins the check reads the request as well: the change waits for the end of the check.
+    stage.now += SECOND;
+    let mut client = stage.client(&Request::Stop { name: name() });
+    assert_eq!(until(&mut stage, "end edge"), ["end edge"]);
+    assert_eq!(done(&mut client), "router edge is stopped");
+    stage.until(|stage| stage.supervisor().kernels_rest());
+    assert_eq!(stage.kernel.running(), [""; 0]);
+}
+
+#[test]
 fn a_name_that_is_removed_is_given_again() {
     let mut stage = up();
     stage.until(|stage| stage.supervisor().kernel_is_seen("edge"));
@@ -293,4 +308,73 @@ fn it_goes_with_the_run() {
     stage.plane().die();
     stage.finish();
     assert_eq!(kernel.running(), [""; 0]);
+}
+
+/// Two kernel routers behind a balancer.
+const BACK_ENDS: &str = "[[group]]\nname = \"core\"\nkind = \"multistage\"\nbalancer = \"vm\"\nbackends = 2\n\
+    interconnect = \"bridge:br0\"\nengine = \"kernel\"\n\
+    [[group.nic]]\nname = \"wan\"\nattach = \"tap:rr-wan\"\naddress = \"192.0.2.1/24\"\n\
+    [[group.nic]]\nname = \"lan\"\nattach = \"tap:rr-lan\"\naddress = \"198.51.100.1/24\"\n";
+
+/// Lets the data plane tell how these members are, once it is asked.
+fn tell(stage: &mut Stage, plane: &Scripted, states: [&str; 2]) {
+    stage.after(SECOND).expect("it goes on");
+    stage.turn().expect("it goes on");
+    // What was asked before that second is not waited for any more.
+    let asked = || plane.asked(|request| matches!(request, Request::Ps {}));
+    let id = std::iter::from_fn(asked).last().expect("it is asked");
+    let member = |(number, state): (usize, &str)| RouterStatus {
+        name: format!("core_{number}"),
+        engine: "kernel".to_owned(),
+        state: State::Running,
+        since_ms: 0,
+        restarts: 0,
+        reason: None,
+        pid: None,
+        member: Some(state.to_owned()),
+        threads: Vec::new(),
+    };
+    let status = RunStatus {
+        run: "lab".to_owned(),
+        file: String::new(),
+        program: String::new(),
+        pid: 0,
+        data_plane: None,
+        restarts: 0,
+        up_ms: 0,
+        routers: states.into_iter().enumerate().map(member).collect(),
+    };
+    plane.answer(id, Ok(Answer::Ps(status)));
+    stage.turn().expect("it goes on");
+}
+
+/// Members that a data plane was told to give no frames, or frames again.
+fn drains(plane: &Scripted) -> Vec<(String, bool)> {
+    let drain = |told: ToPlane| match told {
+        ToPlane::Drain { router, is_on } => Some((router, is_on)),
+        _ => None,
+    };
+    std::iter::from_fn(|| plane.told()).filter_map(drain).collect()
+}
+
+#[test]
+fn back_ends_are_restarted_one_after_the_other_and_get_frames_when_that_is_done() {
+    let mut stage = Stage::up(BACK_ENDS);
+    stage.until(|stage| stage.kernel.running().len() == 2);
+    let plane = stage.planes().remove(0);
+    let _client = stage.client(&Request::Restart { router: "core".to_owned() });
+    tell(&mut stage, &plane, ["serving", "serving"]);
+    assert_eq!(drains(&plane), [("core_0".to_owned(), true)]);
+    tell(&mut stage, &plane, ["leaving", "serving"]);
+    let mut told = Vec::new();
+    stage.until(|_| {
+        told.extend(drains(&plane));
+        !told.is_empty()
+    });
+    assert_eq!(told, [("core_0".to_owned(), false)]);
+    assert!(stage.kernel.done().contains(&"restart core_0".to_owned()), "{:?}", stage.kernel.done());
+    for states in [["starting", "serving"], ["serving", "serving"], ["serving", "serving"]] {
+        tell(&mut stage, &plane, states);
+    }
+    assert_eq!(drains(&plane), [("core_1".to_owned(), true)]);
 }

@@ -190,15 +190,17 @@ impl Process for Body {
     }
 }
 
-/// Places no thread.
-struct Nobody;
+/// Places no thread, and records which ones it was to place.
+#[derive(Default)]
+pub(super) struct Placer(pub(super) Rc<RefCell<Vec<Vec<i32>>>>);
 
-impl OutlineApplier for Nobody {
+impl OutlineApplier for Placer {
     fn make(&mut self, _: &Outline) -> Result<(), ApplyError> {
         Ok(())
     }
 
-    fn place(&mut self, _: &[Thread]) -> Vec<ApplyError> {
+    fn place(&mut self, threads: &[Thread]) -> Vec<ApplyError> {
+        self.0.borrow_mut().push(threads.iter().map(|thread| thread.task.tid).collect());
         Vec::new()
     }
 
@@ -238,7 +240,7 @@ pub(super) struct Stage {
 impl Stage {
     /// Run of this file, whose first data plane has been told what to run.
     pub(super) fn start(text: &str) -> Self {
-        Self::start_with(text, Box::new(Nobody))
+        Self::start_with(text, Box::new(Placer::default()))
     }
 
     /// Run of this file with a given applier.

@@ -19,6 +19,10 @@ const SECOND: Duration = Duration::from_secs(1);
 const FILE: &str = "[[router]]\nname = \"edge\"\nengine = \"process\"\n\
                     [[router.nic]]\nname = \"wan\"\nattach = \"macvtap:far\"\nmtu = 1500\naddress = \"192.0.2.1/24\"\n";
 
+/// Group that stands beside that router.
+const GROUP: &str = "[switch.lan]\n[[group]]\nname = \"core\"\nkind = \"parallel\"\nmembers = 2\nengine = \"process\"\n\
+                     [[group.nic]]\nname = \"lan\"\nattach = \"switch:lan\"\naddress = \"198.51.100.1/24\"\n";
+
 /// Work on a link, which takes until the test lets it finish.
 #[derive(Clone, Debug)]
 struct Hands {
@@ -89,7 +93,12 @@ struct Bench {
 impl Bench {
     /// A run with such a link.
     fn with_a_slow_link() -> (Stage, Self) {
-        let mut stage = Stage::up(FILE);
+        Self::of(FILE)
+    }
+
+    /// A run of this file, whose first NIC has such a link.
+    fn of(text: &str) -> (Stage, Self) {
+        let mut stage = Stage::up(text);
         let ((begun, told), (go, may_go)) = (channel(), channel());
         let (wishes, go_on) = (Arc::<AtomicBool>::default(), Arc::new(Mutex::new(may_go)));
         let plan = stage.plan().clone();
@@ -161,6 +170,31 @@ fn a_link_is_changed_and_closed_while_everything_else_goes_on_and_the_next_file_
     bench.goes_on();
     stage.until(|stage| !stage.supervisor().link_jobs.holds_files());
     assert!(bench.is_idle());
+}
+
+#[test]
+fn another_number_of_members_waits_for_what_is_still_being_closed() {
+    let text = format!("{FILE}{GROUP}");
+    let (mut stage, bench) = Bench::of(&text);
+    stage.supervisor().changes.file_opener.open = Arc::new(|_, _| Ok(Default::default()));
+    let mut first = stage.client(&apply(&text.replace("macvtap:far", "null")));
+    is_applied(&mut stage, &mut first);
+    bench.begins(&mut stage, "close");
+    let [router, key, value] = ["core", "members", "3"].map(str::to_owned);
+    let mut second = stage.client(&Request::Set { router, key, value });
+    for _ in 0..100 {
+        stage.turn().expect("it goes on");
+        std::thread::yield_now();
+    }
+    assert!(!stage.supervisor().changes.is_prepared(), "the link is still there");
+    assert!(!stage.supervisor().changes.is_idle(), "so nobody asks for the same again");
+    bench.goes_on();
+    stage.until(|stage| stage.supervisor().changes.is_prepared());
+    stage.until(|stage| !stage.supervisor().changes.is_prepared());
+    let plan = stage.plane().follows().expect("it is to follow");
+    assert_eq!(plan.groups[0].members, 3);
+    stage.turn().expect("it goes on");
+    assert!(matches!(second.next_answer(), Ok(Answer::Done { .. })));
 }
 
 #[test]

@@ -7,14 +7,14 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use port::conformance::{Pattern, SinkBench, SourceBench, check_sink, check_source};
+use conformance::{Pattern, SinkBench, SourceBench, check_sink, check_source};
 use port::{Sink, Source};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use uplink::macvtap::Mode;
 use uplink::{Error, Mac, Netns, Tap, TapConfig, TapSink, TapSource, bridge, macvtap, ovs};
 
-use crate::conformance::{PATIENCE, PacketSocket};
-use crate::support::{devices, drained, frames_at, losses, wait_for, wait_until_running};
+use crate::far_end::PacketSocket;
+use crate::support::{PATIENCE, devices, drained, frames_at, losses, wait_for, wait_until_running};
 
 const OURS: Mac = [2, 0, 0, 0, 1, 9];
 const THEIRS: Mac = [2, 0, 0, 0, 1, 0];

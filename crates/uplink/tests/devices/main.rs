@@ -2,11 +2,12 @@
 //! each test is skipped with a message.
 
 mod appear;
-mod conformance;
+mod far_end;
 mod joined;
 mod lifetime;
 mod netns;
 mod support;
 mod tap;
+mod tap_port;
 mod traffic;
 mod xdp;

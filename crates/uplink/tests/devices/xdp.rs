@@ -3,26 +3,23 @@
 
 use std::net::Ipv4Addr;
 use std::process::Stdio;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use port::conformance::{Pattern, SinkBench, SourceBench, check_sink, check_source};
+use conformance::{check_sink, check_source};
 use port::{Bell, Sink, Source};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use uplink::xdp::{XdpHealth, XdpPorts, XdpSink, XdpSource};
-use uplink::{Links, Mac, Netns, Xdp, XdpConfig};
+use uplink::xdp::{XdpPorts, XdpSource};
+use uplink::{Links, Netns, Xdp, XdpConfig};
 
-use crate::conformance::PacketSocket;
+use crate::far_end::{Bench, KERNEL, OURS, PacketSocket};
 use crate::support::{
     Way, collect, datagram, deliver, devices, drained, frames_at, losses, number, wait_for,
     wait_until_running,
 };
 
-const NEAR: Mac = [2, 0, 0, 0, 1, 9];
-const FAR: Mac = [2, 0, 0, 0, 1, 0];
-const PATIENCE: Duration = Duration::from_secs(60);
 /// Out of our port.
-const WAY: Way = Way { from: (NEAR, Ipv4Addr::new(198, 18, 0, 1)), to: (FAR, Ipv4Addr::new(198, 18, 0, 2)) };
+const WAY: Way =
+    Way { from: (OURS, Ipv4Addr::new(198, 18, 0, 1)), to: (KERNEL, Ipv4Addr::new(198, 18, 0, 2)) };
 /// Into our port.
 const BACK: Way = Way { from: WAY.to, to: WAY.from };
 
@@ -101,84 +98,35 @@ fn able() -> bool {
     able
 }
 
-struct Bench {
-    peer: PacketSocket,
-    source: XdpSource,
-    sink: Arc<XdpSink>,
-    _health: Arc<XdpHealth>,
-    _xdp: Xdp,
-    _pair: Pair,
-}
-
-impl Bench {
-    fn new(queues: u32) -> Self {
-        let pair = Pair::new(queues);
-        let (xdp, peer) = (pair.open(), pair.peer());
-        let mut ports = xdp.ports(1).expect("rings");
-        let (source, sink) = (ports.sources.remove(0), ports.sinks.remove(0));
-        Self { peer, source, sink, _health: ports.health, _xdp: xdp, _pair: pair }
-    }
-}
-
-impl SinkBench for Bench {
-    fn sink(&self) -> &dyn Sink {
-        &*self.sink
-    }
-
-    fn received(&mut self) -> Option<Vec<Vec<u8>>> {
-        Some(frames_at(&self.peer.0))
-    }
-
-    fn lost(&self) -> u64 {
-        losses(&*self.sink.counters())
-    }
-
-    fn pattern(&self) -> Pattern {
-        Pattern { destination: FAR, source: NEAR, ..Pattern::default() }
-    }
-
-    fn patience(&self) -> Duration {
-        PATIENCE
-    }
-}
-
-impl SourceBench for Bench {
-    fn source(&mut self) -> &mut dyn Source {
-        &mut self.source
-    }
-
-    fn feed(&mut self, frames: &[Vec<u8>]) -> usize {
-        frames.iter().take_while(|frame| rustix::io::write(&self.peer.0, frame) == Ok(frame.len())).count()
-    }
-
-    fn pattern(&self) -> Pattern {
-        Pattern { destination: NEAR, source: FAR, ..Pattern::default() }
-    }
-
-    fn patience(&self) -> Duration {
-        PATIENCE
-    }
+/// The port of `near` with these queues, and a packet socket at `far`.
+fn bench(queues: u32) -> Bench {
+    let pair = Pair::new(queues);
+    let (xdp, socket) = (pair.open(), pair.peer());
+    let mut ports = xdp.ports(1).expect("rings");
+    let (source, sink) = (Box::new(ports.sources.remove(0)), ports.sinks.remove(0));
+    let counters = sink.counters();
+    Bench { socket, source, sink, counters, _held: Box::new((ports.health, xdp, pair)) }
 }
 
 #[test]
 fn an_interface_is_a_sink() {
     if able() {
-        check_sink(|| Bench::new(1));
+        check_sink(|| bench(1));
     }
 }
 
 #[test]
 fn an_interface_is_a_source() {
     if able() {
-        check_source(|| Bench::new(1));
+        check_source(|| bench(1));
     }
 }
 
 #[test]
 fn several_queues_are_one_source() {
     if able() {
-        check_source(|| Bench::new(2));
-        check_sink(|| Bench::new(2));
+        check_source(|| bench(2));
+        check_sink(|| bench(2));
     }
 }
 

@@ -4,9 +4,9 @@ use std::fs::File;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
+use conformance::{SinkBench, SourceBench, check_sink, check_source};
 use door::Door;
 use nic::virtio_net::features;
-use port::conformance::{SinkBench, SourceBench, check_sink, check_source};
 use port::{Sink, Source};
 use ring::Region;
 use rustix::fs::{MemfdFlags, memfd_create};

@@ -4,10 +4,10 @@
 use std::sync::Arc;
 
 use bootinfo::{BootInfo, Role, map};
+use conformance::{SinkBench, SourceBench, check_sink, check_source};
 use door::Door;
 use ledger::VcpuExits;
 use nic::virtio_net::{NicConfig, features, register, registers, status};
-use port::conformance::{SinkBench, SourceBench, check_sink, check_source};
 use port::{Sink, Source};
 use sandbox::Confinement;
 use vhost_user::backend::{Backend, Offer};

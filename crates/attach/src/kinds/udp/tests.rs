@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
-use port::conformance::{SinkBench, SourceBench, check_sink, check_source};
+use conformance::{SinkBench, SourceBench, check_sink, check_source};
 
 use super::*;
 use crate::requirements::tests::{served, wanted};

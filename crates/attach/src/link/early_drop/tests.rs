@@ -6,7 +6,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Instant;
 
-use port::conformance::{Pattern, SourceBench, check_source};
+use conformance::{Pattern, SourceBench, check_source};
 use port::{ClockHandle, Frames};
 use ring::{BURST, Bytes};
 use uplink::{Netns, Tap, TapConfig, TapSink, TapSource};

@@ -98,6 +98,21 @@ fn another_address_of_a_neighbour_is_told_to_all() {
 }
 
 #[test]
+fn of_a_neighbour_that_changes_its_address_all_the_time_members_are_told_now_and_then() {
+    let mut hosts = hosts();
+    hosts.hear_network(&request((HOST, NEAR), OWN), ms(0));
+    let mut told = Vec::new();
+    for at in 1..=300 {
+        let mac = if at % 2 == 1 { OTHER } else { NEAR };
+        told.extend(hosts.hear_network(&reply((HOST, mac)), ms(at)).told.map(|(to, _)| (at, to)));
+    }
+    assert_eq!(told, [(1, u64::MAX), (101, u64::MAX), (201, u64::MAX)]);
+    let (to, spoken) = hosts.hear_network(&reply((HOST, NEAR)), ms(301)).told.expect("it has changed since");
+    assert_eq!((to, packet(&spoken).sender_mac), (u64::MAX, NEAR));
+    assert_eq!(hosts.hear_network(&reply((HOST, NEAR)), ms(500)).told, None);
+}
+
+#[test]
 fn a_claim_of_our_address_goes_to_a_member() {
     let heard = hosts().hear_network(&reply((OWN, NEAR)), ms(0));
     assert_eq!(heard, Heard { goes_on: true, ..Heard::default() });

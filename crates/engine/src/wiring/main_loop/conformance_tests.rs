@@ -1,7 +1,7 @@
 //! Ports under the main lock, of which only one moves frames at a time, in the conformance suite that every
 //! port passes.
 
-use port::conformance::{SinkBench, SourceBench, check_sink, check_source, drained};
+use conformance::{SinkBench, SourceBench, check_sink, check_source, drained};
 use port::{IngressSink, IngressSource, ingress};
 
 use super::*;

@@ -57,8 +57,11 @@ const fn stages(name: &'static str, scenes: &'static [Scene]) -> Drawing {
     Drawing { name, shows: Shows::Stages, scenes }
 }
 
-/// Group with balancers and interconnection in the run itself.
-const BY_SWITCHES: Scene = Scene::Group(Stages::of_switches(2, 3), Link::Tap);
+/// Group with two virtual machines as its balancers, joined by switches of the run to three back ends.
+const BY_SWITCHES: Scene = Scene::Group(
+    Stages { balancers: 2, back_ends: 3, balancer: Balancer::Vm, interconnect: Interconnect::Switch },
+    Link::Tap,
+);
 /// Group with a virtual machine as its balancer, joined by a bridge of the kernel, or by Open vSwitch.
 const BY_BRIDGE: Scene = Scene::Group(Stages::pair(Balancer::Vm, Interconnect::Bridge), Link::Macvtap);
 const BY_OVS: Scene = Scene::Group(Stages::pair(Balancer::Vm, Interconnect::Ovs), Link::Macvtap);

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use bfd::{Diagnostic, Packet, State};
-use fpm::peer::{By, Stream};
+use fpm_peer::{By, Stream};
 use netlink::{NextHop, Prefix};
 use uplink::Netns;
 

@@ -15,7 +15,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use fpm::recording::{Player, Recorder, Recording};
+use fpm_peer::{Player, Recorder, Recording};
 use uplink::Netns;
 
 use super::feed::{self, Progress, furnish, in_kernel, speaker, table};

@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use control::{Fate, Port, Ports, Refusal, Table, Translator, Way};
 use fib::{NextHop, synthetic};
-use fpm::peer::{By, Stream};
 use fpm::{GroupId, Key, Session};
+use fpm_peer::{By, Stream};
 use host::cores;
 use netlink::{Change, Link, Prefix};
 use vmm::RouteTable;
@@ -225,6 +225,7 @@ fn link() -> Link {
         running: true,
         master: None,
         lower: None,
+        is_macvlan: false,
         group: 0,
         permanent_mac: None,
         alias: String::new(),

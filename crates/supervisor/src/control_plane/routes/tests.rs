@@ -34,6 +34,7 @@ fn link(running: bool) -> Link {
         proto_down: false,
         master: None,
         lower: None,
+        is_macvlan: false,
         group: 0,
         permanent_mac: None,
         alias: String::new(),
@@ -119,6 +120,26 @@ fn a_verdict_is_told_alone_before_the_change_of_the_group_that_follows() {
 }
 
 #[test]
+fn a_verdict_that_was_not_told_yet_is_told_though_ports_change_meanwhile() {
+    let mut routes = routes();
+    routes.ports.take(&Change::Set(link(true)));
+    routes.tell_anew();
+    let via = IpAddr::from([192, 0, 2, 2]);
+    routes.judge_at([7], via, false);
+    let at = |link| Some(vec![LearnedGateway { link, ip: via }]);
+    assert_eq!(routes.lesson().and_then(|lesson| lesson.down), at(3));
+    routes.judge_at([7], via, true);
+    routes.ports_have_changed();
+    assert_eq!(routes.lesson().and_then(|lesson| lesson.down), Some(Vec::new()), "it answers again");
+    routes.judge_at([7], via, false);
+    assert_eq!(routes.lesson().and_then(|lesson| lesson.down), at(3));
+    routes.ports = Ports::new([("wan".to_owned(), Port { nic: 1, vlan: 0 })]);
+    routes.ports.take(&Change::Set(link(true)));
+    routes.ports_have_changed();
+    assert_eq!(routes.lesson().and_then(|lesson| lesson.down), at(1), "its link has another number");
+}
+
+#[test]
 fn without_carrier_a_route_makes_way_for_others() {
     let mut routes = routes();
     routes.ports.take(&Change::Set(link(true)));
@@ -153,7 +174,8 @@ fn routes_of_links_and_of_the_host_itself_are_its_own() {
 /// Interface of the virtual router 5 on that of NIC 3.
 fn virtual_link(running: bool, proto_down: bool) -> Link {
     let mac = Some([0, 0, 0x5e, 0, 1, 5]);
-    Link { index: 8, name: "vrrp4-7-5".to_owned(), mac, lower: Some(7), proto_down, ..link(running) }
+    let name = "vrrp4-7-5".to_owned();
+    Link { index: 8, name, mac, lower: Some(7), is_macvlan: true, proto_down, ..link(running) }
 }
 
 #[test]
@@ -175,4 +197,18 @@ fn the_address_of_a_virtual_router_is_that_of_its_master() {
     (routes.macs, routes.telling.macs) = (vec![held], true);
     assert_eq!(routes.lesson(), Some(Lesson { macs: Some(vec![held]), ..Lesson::default() }));
     assert_eq!(routes.lesson(), None);
+}
+
+#[test]
+fn a_vlan_that_moves_to_another_nic_is_another_link() {
+    let router = |nic: &str| {
+        let text = format!(
+            "[[router]]\nname = \"edge\"\ncontrol = {{}}\n[[router.nic]]\nname = \"wan\"\nattach = \"null\"\n\
+             [[router.nic]]\nname = \"lan\"\nattach = \"null\"\n\
+             [[router.interface]]\nname = \"guests\"\nnic = \"{nic}\"\nvlan = 7\n"
+        );
+        config::parse(&text, "f.toml").expect("a good file").routers.remove(0)
+    };
+    assert_eq!(links(&router("wan")), [("wan", 0), ("lan", 1), ("guests", 0)]);
+    assert_ne!(links(&router("wan")), links(&router("lan")));
 }

@@ -7,9 +7,9 @@ mod interrupts;
 use std::sync::{Arc, Mutex};
 
 use bootinfo::TransmitMode;
+use conformance::{Pattern, SinkBench, SourceBench, check_sink, check_source};
 use nic::e1000::register as r;
 use nic_port::NicQueues;
-use port::conformance::{Pattern, SinkBench, SourceBench, check_sink, check_source};
 use port::{Frame, Sink, Source};
 
 use crate::machine::{Machine, MachineConfig};

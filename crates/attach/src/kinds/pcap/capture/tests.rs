@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use port::conformance::{SinkBench, check_sink};
+use conformance::{SinkBench, check_sink};
 use port::replay::Reader;
 
 use super::*;

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::io::Write;
 use std::time::Instant;
 
+use conformance::{Pattern, SourceBench, check_ending_source, check_recorded_source};
 use port::ClockHandle;
-use port::conformance::{Pattern, SourceBench, check_ending_source, check_recorded_source};
 
 use super::*;
 

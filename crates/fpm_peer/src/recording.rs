@@ -10,11 +10,11 @@ use std::net::{TcpListener, TcpStream};
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use crate::attributes;
-use crate::decode::{
-    HOP_HEADER, MESSAGE_HEADER, Message, NEXT_HOP_HEADER, ROUTE_HEADER, messages, next_hop, route, types,
+use fpm::wire::{
+    ATTRIBUTE_HEADER, ATTRIBUTE_NUMBER, FRAME_HEADER, HOP_HEADER, MESSAGE_HEADER, NEXT_HOP_HEADER,
+    ROUTE_HEADER, length, next_hop, route, types,
 };
-use crate::frames::{Broken, HEADER, length};
+use fpm::{Broken, Message, messages};
 
 /// Octets read at once.
 const READ: usize = 256 << 10;
@@ -106,7 +106,7 @@ impl Recording {
     fn find_frames(&mut self) -> Result<(), Broken> {
         let mut start = self.whole();
         while let Some(len) = length(&self.octets[start..])? {
-            self.content.count(&self.octets[start + HEADER..start + len]);
+            self.content.count(&self.octets[start + FRAME_HEADER..start + len]);
             start += len;
             self.ends.push(start);
         }
@@ -121,7 +121,7 @@ impl Recording {
     fn indices(&self) -> Vec<usize> {
         let (mut found, mut start) = (Vec::new(), 0);
         for end in &self.ends {
-            in_frame(&self.octets, start + HEADER..*end, &mut found);
+            in_frame(&self.octets, start + FRAME_HEADER..*end, &mut found);
             start = *end;
         }
         found
@@ -150,13 +150,13 @@ fn in_frame(octets: &[u8], mut rest: Range<usize>, found: &mut Vec<usize>) {
 
 /// Looks for the attribute with this number, and if it is a route's, among several next hops as well.
 fn in_attributes(octets: &[u8], mut rest: Range<usize>, index: u16, found: &mut Vec<usize>) {
-    while rest.len() >= attributes::HEADER {
+    while rest.len() >= ATTRIBUTE_HEADER {
         let len = usize::from(short(octets, rest.start));
-        if len < attributes::HEADER || len > rest.len() {
+        if len < ATTRIBUTE_HEADER || len > rest.len() {
             return;
         }
-        let value = rest.start + attributes::HEADER..rest.start + len;
-        match short(octets, rest.start + 2) & attributes::NUMBER {
+        let value = rest.start + ATTRIBUTE_HEADER..rest.start + len;
+        match short(octets, rest.start + 2) & ATTRIBUTE_NUMBER {
             number if number == index && value.len() == 4 => found.push(value.start),
             route::MULTIPATH if index == route::OIF => in_hops(octets, value, found),
             _ => {}

@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
+use port::{Bell, Frame, Source};
 use ring::BURST;
 
 use super::pattern::{Mark, Pattern};
-use crate::boundary::{Bell, Frame, Source};
 
 /// A source under test, and a way to feed it frames.
 pub trait SourceBench {

@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
+use port::Sink;
 use ring::BURST;
 
 use super::large;
 use super::pattern::{Mark, Pattern, Shown};
-use crate::boundary::Sink;
 
 /// A sink under test, and access to its results.
 pub trait SinkBench {

@@ -1,19 +1,10 @@
 //! Objective: a kernel router forwards IPv6 beside IPv4. Its IPv6 addresses, routes and neighbours, and routes of a type, change
 //! while it forwards. A filter of IPv6 sources, which the kernel does not have, is refused in one line.
 
-use std::net::SocketAddr;
 use std::path::Path;
-use std::process::Command;
-use std::thread;
-use std::time::{Duration, Instant};
 
-use support::{Finished, Flow, Namespace, Stage, ping, run};
+use super::*;
 
-const RINGROAD: &str = env!("CARGO_BIN_EXE_ringroad");
-/// Longest wait, also on a busy host.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// Datagrams per second: few, so that no queue overflows if a busy host pauses for a second.
-const RATE: u32 = 1000;
 /// Address of the host in the east.
 const EAST: &str = "2001:db8:2::2";
 
@@ -55,76 +46,30 @@ fn settle(host: &Namespace, link: &str, (four, six): (&str, &str)) {
     }
 }
 
-/// Waits until there is a result.
-fn wait_for<T>(mut found: impl FnMut() -> Option<T>) -> T {
-    let end = Instant::now() + PATIENCE;
-    loop {
-        if let Some(found) = found() {
-            return found;
-        }
-        assert!(Instant::now() < end, "it does not come");
-        thread::sleep(Duration::from_millis(10));
-    }
-}
-
-fn ringroad(words: &[&str]) -> Finished {
-    run(Command::new(RINGROAD).args(words), PATIENCE).expect("it ends")
-}
-
-/// Output of a command that succeeds.
-fn said(words: &[&str]) -> String {
-    let done = ringroad(words);
-    assert!(done.status.success(), "{words:?}: {}", done.stderr);
-    done.stdout
-}
-
 /// A run of [`file`] with a host on each side.
-struct World {
-    stage: Stage,
-    west: Namespace,
-    east: Namespace,
+fn start() -> World {
+    let hosts = |_: &Namespace| Ok((host("t39-west"), host("t39-east")));
+    let started = Stage::start_with_names_after(RINGROAD, &file(), &["--json"], hosts);
+    let (stage, (west, east)) = started.expect("it starts");
+    // All interfaces exist by then.
+    wait_for(|| stage.client().ok());
+    stage.home().ip(&["link", "set", "t39e", "netns", east.name()]).expect("moved");
+    settle(&west, "t39w", ("192.0.2", "2001:db8:1"));
+    settle(&east, "t39e", ("198.51.100", "2001:db8:2"));
+    World { stage, west, east }
 }
 
-impl World {
-    fn start() -> Self {
-        let hosts = |_: &Namespace| Ok((host("t39-west"), host("t39-east")));
-        let started = Stage::start_with_names_after(RINGROAD, &file(), &["--json"], hosts);
-        let (stage, (west, east)) = started.expect("it starts");
-        // All interfaces exist by then.
-        wait_for(|| stage.client().ok());
-        stage.home().ip(&["link", "set", "t39e", "netns", east.name()]).expect("moved");
-        settle(&west, "t39w", ("192.0.2", "2001:db8:1"));
-        settle(&east, "t39e", ("198.51.100", "2001:db8:2"));
-        Self { stage, west, east }
-    }
+/// Returns true if one ping is answered within a second.
+fn answers(world: &World, address: &str) -> bool {
+    let mut ping = world.west.command("busybox");
+    let done = run(ping.args(["ping", "-c", "1", "-W", "1", "-6", address]), PATIENCE);
+    done.expect("it ends").status.success()
+}
 
-    /// Returns true if one ping is answered within a second.
-    fn answers(&self, address: &str) -> bool {
-        let mut ping = self.west.command("busybox");
-        let done = run(ping.args(["ping", "-c", "1", "-W", "1", "-6", address]), PATIENCE);
-        done.expect("it ends").status.success()
-    }
-
-    /// Waits until the router uses its addresses, which no other station has, and pings.
-    fn pings(&self) {
-        wait_for(|| self.answers(EAST).then_some(()));
-        ping(self.west.command("busybox"), 3, &["-6", EAST]).expect("answers");
-    }
-
-    /// Applies a file with this text and these options.
-    fn apply(&self, text: &str, words: &[&str]) -> Finished {
-        let path = self.stage.path("next.toml");
-        std::fs::write(&path, text).expect("written");
-        let path = path.display().to_string();
-        ringroad(&["apply"].iter().chain(words).copied().chain([path.as_str()]).collect::<Vec<_>>())
-    }
-
-    /// Output of `ip` in the router's namespace.
-    fn inside(&self, words: &[&str]) -> String {
-        let done = run(Command::new("ip").args(["-n", "t39"]).args(words), PATIENCE).expect("it ends");
-        assert!(done.status.success(), "{words:?}: {}", done.stderr);
-        done.stdout
-    }
+/// Waits until the router uses its addresses, which no other station has, and pings.
+fn pings(world: &World) {
+    wait_for(|| answers(world, EAST).then_some(()));
+    ping(world.west.command("busybox"), 3, &["-6", EAST]).expect("answers");
 }
 
 #[test]
@@ -133,15 +78,13 @@ fn both_families_are_forwarded_and_changed() {
     if !Path::new("/proc/sys/net/ipv6").exists() {
         return println!("SKIPPED: this kernel has no IPv6");
     }
-    let world = World::start();
-    world.pings();
+    let world = start();
+    pings(&world);
     assert!(said(&["show", "t39"]).contains("2001:db8:1::1/64"));
     let counters = world.stage.wait_for_counters(|counters| counters.get("t39.ip6.forwarded") >= 6);
     counters.expect("it counts requests and answers");
 
-    let to: SocketAddr = "198.51.100.2:7039".parse().expect("an address");
-    let flow = Flow::start(&world.west, &world.east, to, RATE).expect("a flow");
-    flow.reaches(100, PATIENCE).expect("it flows");
+    let flow = world.flow();
     let text = file();
     let more = text.replace("\"2001:db8:2::1/64\"", "\"2001:db8:2::1/64\", \"2001:db8:3::1/64\"")
         + "[[router.route]]\nto = \"2001:db8:9::/48\"\nvia = \"2001:db8:3::2\"\n\
@@ -161,8 +104,8 @@ fn both_families_are_forwarded_and_changed() {
     assert!(six.contains("prohibit 2001:db8:a::/48"), "{six}");
     let known = world.inside(&["-6", "neigh"]);
     assert!(known.contains("2001:db8:3::2 dev east lladdr 02:00:00:00:00:39"), "{known}");
-    assert!(!world.answers("2001:db8:a::1"));
-    world.pings();
+    assert!(!answers(&world, "2001:db8:a::1"));
+    pings(&world);
     // A refused request changes nothing.
     let bad = more.replace("attach = \"veth:t39e\"", "attach = \"veth:t39e\"\nrpf = \"strict\"");
     let done = world.apply(&bad, &[]);
@@ -178,12 +121,11 @@ fn both_families_are_forwarded_and_changed() {
     assert_eq!((tally.lost(), tally.repeated), (0, 0), "{tally:?}");
 
     said(&["set", "t39", "forwarding=false"]);
-    assert!(!world.answers(EAST));
+    assert!(!answers(&world, EAST));
     said(&["set", "t39", "forwarding=true"]);
-    world.pings();
+    pings(&world);
     assert!(said(&["restart", "t39"]).contains("router t39 was started anew"));
-    world.pings();
-    let World { stage, west, east } = world;
+    pings(&world);
     // The refused request appears among the events.
-    stage.finish_troubled(vec![west, east]).expect("nothing is left");
+    world.finish_troubled();
 }

@@ -1,11 +1,11 @@
 use std::collections::BTreeMap;
 use std::thread::spawn;
 
+use fpm::{Key, Paths, Session};
 use netlink::{NextHop, Prefix};
 
 use super::*;
-use crate::peer::{By, Stream};
-use crate::{Key, Paths, Session};
+use crate::{By, Stream};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 

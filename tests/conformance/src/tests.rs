@@ -1,13 +1,16 @@
-//! The crate's own ports under the suite, and ports with intentional faults, which the suite must detect.
+//! The simplest ports under the suite, and ports with intentional faults, which the suite must detect.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use port::fault::{FaultSink, FaultSource, Faults};
+use port::steer::Hash;
+use port::{
+    Bell, Frame, IngressSink, IngressSource, Null, Observer, PairSink, Sink, Source, TapPoint, ingress,
+    ingress_fan, pair,
+};
+
 use super::*;
-use crate::boundary::{Bell, Frame, Sink, Source};
-use crate::fault::{FaultSink, FaultSource, Faults};
-use crate::steer::Hash;
-use crate::{IngressSink, IngressSource, Null, PairSink, TapPoint, ingress, ingress_fan, pair};
 
 /// Any sink in front of an ingress queue that collects its frames; `lost` returns the losses.
 struct Bench<L> {
@@ -110,7 +113,7 @@ fn transparent_faults() {
 #[test]
 fn the_tap_point() {
     struct Nothing;
-    impl crate::Observer for Nothing {
+    impl Observer for Nothing {
         fn observe(&mut self, _frames: &[Frame<'_>]) {}
     }
     check_sink(|| {

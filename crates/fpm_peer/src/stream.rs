@@ -1,11 +1,9 @@
-//! The sender's side: streams of frames as zebra 8.4.4 writes them, for tests, benches and fuzzing.
+//! Streams of frames, as zebra writes them.
 
 use std::net::IpAddr;
 
+use fpm::wire::{append, next_hop, route, types};
 use netlink::{NextHop, Prefix};
-
-use crate::decode::{next_hop, route, types};
-use crate::frames;
 
 /// Protocol of routes in a stream unless stated: BGP's (RTPROT_BGP).
 pub const BGP: u8 = 186;
@@ -100,12 +98,12 @@ impl Stream {
 
     /// Adds a frame with these octets in place of netlink messages.
     pub fn raw(&mut self, payload: &[u8]) -> &mut Self {
-        frames::append(&mut self.octets, payload);
+        append(&mut self.octets, payload);
         self
     }
 
     fn frame(&mut self) -> &mut Self {
-        frames::append(&mut self.octets, &self.message);
+        append(&mut self.octets, &self.message);
         self.message.clear();
         self
     }

@@ -1,19 +1,22 @@
-//! The TAP in the conformance suite that every port passes, with a packet socket of its kernel at the other
-//! end.
+//! A packet socket of the kernel at the other end of a port, and both as a bench of the conformance suite that every port
+//! passes.
 
+use std::any::Any;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-use port::conformance::{Pattern, SinkBench, SourceBench, check_sink, check_source};
+use conformance::{Pattern, SinkBench, SourceBench};
+use ledger::Group;
 use port::{Sink, Source};
-use uplink::{Links, Mac, Netns, Tap, TapConfig, TapSink, TapSource};
+use uplink::Mac;
 
-use crate::support::{devices, frames_at, losses};
+use crate::support::{PATIENCE, frames_at, losses};
 
-const KERNEL: Mac = [2, 0, 0, 0, 1, 0];
-const OURS: Mac = [2, 0, 0, 0, 1, 9];
+/// Addresses of the kernel's end, and of ours.
+pub(crate) const KERNEL: Mac = [2, 0, 0, 0, 1, 0];
+pub(crate) const OURS: Mac = [2, 0, 0, 0, 1, 9];
 /// More octets than all frames of a check occupy in the kernel.
 static RECEIVE_BUFFER: libc::c_int = 64 << 20;
 
@@ -67,30 +70,17 @@ impl AsFd for PacketSocket {
     }
 }
 
-/// A namespace connected to us by one TAP.
-struct Bench {
-    kernel: PacketSocket,
-    source: TapSource,
-    sink: Arc<TapSink>,
-    _links: Links,
-    _netns: Netns,
+/// A port, and a packet socket at its other end. The kernel handles most frames within the write, but arrival is not
+/// guaranteed by then.
+pub(crate) struct Bench {
+    pub(crate) socket: PacketSocket,
+    pub(crate) source: Box<dyn Source>,
+    pub(crate) sink: Arc<dyn Sink>,
+    /// Counters of the sink.
+    pub(crate) counters: Arc<dyn Group>,
+    /// What must live as long as the port.
+    pub(crate) _held: Box<dyn Any>,
 }
-
-impl Bench {
-    fn new() -> Self {
-        let netns = Netns::new().expect("namespace");
-        let links = netns.settle(false).expect("settle");
-        let config =
-            TapConfig { queue_len: 2000, mac: Some(KERNEL), netns: Some(&netns), ..TapConfig::default() };
-        let (source, sink) = Tap::open("t0", &config).expect("TAP").split();
-        let kernel = netns.run(|| PacketSocket::open("t0")).expect("enter").expect("packet socket");
-        Self { kernel, source, sink, _links: links, _netns: netns }
-    }
-}
-
-/// Time limit of every wait. The kernel handles most frames within the write, but arrival is not guaranteed
-/// by then. Each wait ends as soon as the frames have arrived.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 impl SinkBench for Bench {
     fn sink(&self) -> &dyn Sink {
@@ -98,11 +88,11 @@ impl SinkBench for Bench {
     }
 
     fn received(&mut self) -> Option<Vec<Vec<u8>>> {
-        Some(frames_at(&self.kernel.0))
+        Some(frames_at(&self.socket))
     }
 
     fn lost(&self) -> u64 {
-        losses(&*self.sink.counters())
+        losses(&*self.counters)
     }
 
     fn pattern(&self) -> Pattern {
@@ -116,11 +106,11 @@ impl SinkBench for Bench {
 
 impl SourceBench for Bench {
     fn source(&mut self) -> &mut dyn Source {
-        &mut self.source
+        &mut *self.source
     }
 
     fn feed(&mut self, frames: &[Vec<u8>]) -> usize {
-        frames.iter().take_while(|frame| rustix::io::write(&self.kernel.0, frame) == Ok(frame.len())).count()
+        frames.iter().take_while(|frame| rustix::io::write(&self.socket, frame) == Ok(frame.len())).count()
     }
 
     fn pattern(&self) -> Pattern {
@@ -129,19 +119,5 @@ impl SourceBench for Bench {
 
     fn patience(&self) -> Duration {
         PATIENCE
-    }
-}
-
-#[test]
-fn a_tap_is_a_sink() {
-    if devices() {
-        check_sink(Bench::new);
-    }
-}
-
-#[test]
-fn a_tap_is_a_source() {
-    if devices() {
-        check_source(Bench::new);
     }
 }

@@ -1,6 +1,6 @@
 //! Recognisable frames.
 
-use crate::boundary::Frame;
+use port::Frame;
 use ring::{Bytes, Slots};
 
 /// Octets that identify a frame: Ethernet header, sender, number. Shorter frames cannot be recognised.

@@ -3,11 +3,11 @@
 
 use std::time::Instant;
 
+use port::Bell;
 use ring::BURST;
 
 use super::pattern::{Mark, Pattern};
 use super::source::{SourceBench, check_source, drain, numbers, readable};
-use crate::boundary::Bell;
 
 /// Number of frames of a source that ends: more than any burst.
 const COUNT: u32 = 300;

@@ -2,9 +2,9 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use port::{Bell, Frame, IngressSource, Sink, Source, ingress};
+
 use super::*;
-use crate::boundary::{Bell, Frame, Sink, Source};
-use crate::{IngressSource, ingress};
 
 /// A source that ends; frames fed later are not its own.
 struct Ending(Replay);
@@ -95,7 +95,7 @@ fn the_suite_finds_bad_habits_of_a_source_that_ends() {
 /// A queue for which all frames that it may be given are known in advance.
 struct Recorded {
     source: IngressSource,
-    sink: std::sync::Arc<crate::IngressSink>,
+    sink: std::sync::Arc<port::IngressSink>,
     rest: std::collections::VecDeque<Vec<u8>>,
 }
 

@@ -1,8 +1,11 @@
 //! Conformance suite that every port passes. A port's tests provide a bench, which creates the port and reaches its
-//! other side; the suite checks the contracts of [`crate`]. It panics with one sentence if a contract is broken.
+//! other side; the suite checks the contracts of [`port`]. It panics with one sentence if a contract is broken.
 //!
 //! The suite's frames are Ethernet frames between stations that the bench names, with a number and a pattern that
 //! depends on it, so that each frame that comes out can be identified, and checked to be complete and in order.
+//!
+//! The ports of the crate `port` itself are tested here: in its unit tests they would be other types than those of the suite.
+#![forbid(unsafe_code)]
 
 mod large;
 mod pattern;
@@ -16,6 +19,10 @@ pub use sink::{SinkBench, check_sink};
 pub use source::{SourceBench, check_source, drained};
 
 #[cfg(test)]
+mod limit_tests;
+#[cfg(test)]
 mod recorded_tests;
+#[cfg(test)]
+mod shelf_tests;
 #[cfg(test)]
 mod tests;

@@ -5,12 +5,11 @@ use std::time::Instant;
 
 use frame::checksum;
 use frame::offload::{Gso, Offload};
+use port::{Frame, deliver};
 use ring::Bytes;
 
 use super::pattern::Pattern;
 use super::sink::SinkBench;
-use crate::boundary::Frame;
-use crate::offload::deliver;
 
 /// Length of Ethernet, IPv4 and TCP headers in octets.
 const HEADERS: usize = 54;

@@ -5,13 +5,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use frame::offload::Offloads;
+use port::{
+    Clock, ClockHandle, Frame, IngressSink, IngressSource, Limit, LimitCounters, Limited, Offloads, Sink,
+    ingress,
+};
 
-use super::{Limit, LimitCounters, Limited};
-use crate::boundary::{Frame, Sink};
-use crate::clock::{Clock, ClockHandle};
-use crate::conformance::{SinkBench, check_sink, drained};
-use crate::{IngressSink, IngressSource, ingress};
+use super::{SinkBench, check_sink, drained};
 
 /// Capacity in frames of the queue behind the limit.
 const QUEUE: u32 = 100;

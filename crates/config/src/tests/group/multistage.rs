@@ -1,0 +1,243 @@
+//! Multistage groups: back ends behind balancers.
+
+use std::time::Duration;
+
+use super::super::bad::errors;
+use super::{BESIDE, PARALLEL, attachments, good, multistage, names};
+use crate::{
+    Balancer, GroupKind, Interconnect, Mac, Pin, Plan, Role, Spin, Stages, is_forwarding_for, is_meant,
+};
+
+#[test]
+fn back_ends_are_plugged_into_the_interconnection() {
+    let plan = good(&multistage("balancers = 2\n"));
+    assert_eq!(names(&plan.routers), ["core_0", "core_1", "core_2"]);
+    let switches: Vec<&str> = plan.switches.iter().map(|switch| switch.name.as_str()).collect();
+    assert_eq!(switches, ["lan", "core_wan", "core_lan"]);
+    assert_eq!(attachments(&plan.routers[2]), ["switch:core_wan", "switch:core_lan"]);
+    assert_eq!(attachments(&plan.groups[0].pattern), ["tap:core-wan", "switch:lan"]);
+    assert_eq!(plan.routers[2].nics[0].mac, Mac::derived("core", "wan"));
+    let (balancer, interconnect) = (Balancer::Switch, Interconnect::Switch);
+    let stages = Stages { balancers: 2, balancer, interconnect, remote: 0, pin: Pin::default() };
+    assert_eq!(plan.groups[0].kind, GroupKind::Multistage(stages));
+}
+
+#[test]
+fn behind_a_bridge_each_back_end_has_an_address_of_its_own() {
+    let plan = good(&multistage("balancer = \"vm\"\ninterconnect = \"ovs:br0\"\n"));
+    assert_eq!(plan.switches.len(), 1);
+    assert_eq!(attachments(&plan.routers[0]), ["ovs:br0", "ovs:br0"]);
+    assert_eq!(plan.routers[1].nics[0].mac, Mac::derived("core_1", "wan"));
+    let GroupKind::Multistage(stages) = &plan.groups[0].kind else { panic!("{:?}", plan.groups[0].kind) };
+    assert_eq!(stages.balancer, Balancer::Vm);
+    let balancer = plan.routers.last().expect("there is one");
+    assert_eq!(attachments(balancer), ["tap:core-wan", "switch:lan", "ovs:br0", "ovs:br0"]);
+}
+
+#[test]
+fn balancers_that_are_machines_are_routers_of_the_plan() {
+    let plan =
+        good(&format!("{}{BESIDE}attach = \"null\"\n", multistage("balancers = 2\nbalancer = \"vm\"\n")));
+    assert_eq!(names(&plan.routers), ["edge", "core_0", "core_1", "core_2", "core_lb0", "core_lb1"]);
+    assert_eq!(names(plan.members("core")), ["core_0", "core_1", "core_2"]);
+    let balancer = &plan.routers[5];
+    assert_eq!((balancer.role, balancer.vcpus, balancer.isolate), (Role::Balancer, 1, true));
+    assert_eq!((balancer.membership(), balancer.balancing()), (None, Some(("core", 1))));
+    assert_eq!((balancer.group(), plan.routers[0].group()), (Some("core"), None));
+    assert!(balancer.routes.is_empty() && balancer.neighbours.is_empty());
+    let nics: Vec<&str> = balancer.nics.iter().map(|nic| nic.name.as_str()).collect();
+    assert_eq!(nics, ["wan", "lan", "wan_in", "lan_in"]);
+    assert_eq!(attachments(balancer), ["tap:core-wan", "switch:lan", "switch:core_wan", "switch:core_lan"]);
+    assert_eq!(balancer.nics[0].mac, plan.groups[0].pattern.nics[0].mac, "outside it is the group");
+    assert!(balancer.nics.iter().all(|nic| nic.addresses.is_empty() && nic.mtu >= 1500));
+    // Behind them each member is a station of its own, and so is what its probes come from.
+    assert_eq!(plan.routers[2].nics[0].mac, Mac::derived("core_1", "wan"));
+    let behind: Vec<Mac> = plan.routers[2].neighbours.iter().map(|known| known.mac).collect();
+    assert_eq!(behind, [0, 1, 0].map(|nic| Mac(::group::probe::back(nic).0)));
+    assert!(plan.groups[0].has_machines() && plan.groups[0].balancer_threads().is_empty());
+    assert!(is_meant("core_lb1", "core") && !is_forwarding_for("core_lb1", "core"));
+    assert!(is_forwarding_for("core_lb1", "core_lb1") && is_forwarding_for("core_1", "core"));
+}
+
+#[test]
+fn what_balancers_that_are_machines_are_plugged_into_is_opened_once() {
+    let plan = good(&multistage("balancers = 2\nbalancer = \"vm\"\ninterconnect = \"bridge:br0\"\n"));
+    let labels: Vec<String> = plan.links().map(|wanted| wanted.label()).collect();
+    let of = |router: &str, nics: [&str; 2]| nics.map(|nic| format!("{router}.{nic}"));
+    let wanted = [
+        of("core_0", ["wan", "lan"]),
+        of("core_1", ["wan", "lan"]),
+        of("core_2", ["wan", "lan"]),
+        of("core_lb0", ["wan_in", "lan_in"]),
+        of("core_lb1", ["wan_in", "lan_in"]),
+        of("core", ["wan", "lan"]),
+    ];
+    assert_eq!(labels, wanted.concat());
+    let outside = |name: &str| -> Vec<Option<String>> {
+        let router = plan.routers.iter().find(|router| router.name == name).expect("it is there");
+        let wanted = |number| plan.wanted_outside(router, number).map(|wanted| wanted.label());
+        (0..router.nics.len()).map(wanted).collect()
+    };
+    let some = |labels: &[&str]| labels.iter().map(|label| Some((*label).to_owned())).collect::<Vec<_>>();
+    assert_eq!(outside("core_0"), some(&["core_0.wan", "core_0.lan"]));
+    assert_eq!(outside("core_lb0"), some(&["core.wan", "core.lan", "core_lb0.wan_in", "core_lb0.lan_in"]));
+    let second = outside("core_lb1");
+    assert_eq!(
+        (&second[..2], &second[2..]),
+        (&[None, None][..], &some(&["core_lb1.wan_in", "core_lb1.lan_in"])[..])
+    );
+}
+
+#[test]
+fn balancers_that_are_machines_come_and_go() {
+    let text = |balancers: u32| multistage(&format!("balancers = {balancers}\nbalancer = \"vm\"\n"));
+    let plan = good(&text(2));
+    assert_eq!(plan.with_balancers("core", 1), Ok(good(&text(1))));
+    assert_eq!(plan.with_balancers("core", 3), Ok(good(&text(3))));
+    let stopped = plan.with("core_lb1", "state", "stopped").expect("it may be");
+    let fewer = stopped.with_members("core", 2).expect("so many may be");
+    let is_stopped =
+        |name: &str| fewer.routers.iter().any(|router| router.name == name && router.is_stopped());
+    assert_eq!([is_stopped("core_lb0"), is_stopped("core_lb1")], [false, true]);
+    let spun = plan.with("core", "spin", "70us").expect("it may be set");
+    assert!(spun.routers.iter().all(|router| router.spin == Spin::For(Duration::from_micros(70))));
+}
+
+#[test]
+fn cpus_of_balancers_are_the_last_ones_or_those_that_the_file_has_for_them() {
+    let pins = |text: &str| -> Vec<String> {
+        let told = |set: &Option<crate::CpuSet>| set.as_ref().map(ToString::to_string).unwrap_or_default();
+        let plan = good(text);
+        plan.routers
+            .iter()
+            .map(|router| format!("{}/{}", told(&router.pin.vcpu), told(&router.pin.vhost)))
+            .collect()
+    };
+    let text = |more: &str| multistage(&format!("balancers = 2\nbalancer = \"vm\"\n{more}"));
+    let all = pins(&text("pin = { vcpu = \"0-7\", vhost = \"3-5\" }\n"));
+    assert_eq!(all, ["0/3", "1/4", "2/5", "7/5", "6/4"]);
+    let own = pins(&text("pin = { vcpu = \"0\" }\nbalancer_pin = { vcpu = \"1,2\", vhost = \"3\" }\n"));
+    assert_eq!(own, ["0/", "0/", "0/", "1/3", "2/3"]);
+}
+
+#[test]
+fn back_ends_on_other_hosts_have_the_highest_numbers() {
+    let text = |more: &str| multistage(&format!("balancer = \"vm\"\ninterconnect = \"bridge:br0\"\n{more}"));
+    let plan = good(&text("remote = 2\n"));
+    let group = &plan.groups[0];
+    assert_eq!(names(plan.members("core")), ["core_0", "core_1", "core_2"]);
+    assert_eq!(group.remote_members().collect::<Vec<_>>(), [63, 62]);
+    let stations: Vec<Mac> = group.stations(63).collect();
+    assert_eq!(stations, [Mac::derived("core_63", "wan"), Mac::derived("core_63", "lan")]);
+    assert!(group.is_elsewhere("core_62") && !group.is_elsewhere("core_61") && !group.is_elsewhere("core_0"));
+    let refused = plan.with_members("core", 63).expect_err("refused").to_string();
+    assert_eq!(refused, "group core: members: 63 is out of range; write 1 to 62");
+    let told = errors(&text("remote = 2\n").replace("backends = 3", "backends = 63"));
+    assert!(told.contains("group.remote: there are at most 64 back ends"), "{told}");
+    let told = errors(&multistage("balancer = \"vm\"\nremote = 1\n"));
+    assert!(told.contains("group.remote: other hosts are reached by a bridge"), "{told}");
+    let told = errors(
+        &text("").replace("bridge:br0", "ovs:br0").replace("\"flow\"", "\"flow\"\nengine = \"kernel\""),
+    );
+    assert!(told.contains("group.interconnect: no kernel router can be plugged into Open vSwitch"), "{told}");
+}
+
+#[test]
+fn faults_of_a_multistage_group() {
+    assert_eq!(
+        errors(&multistage("interconnect = \"tap:x\"\n")),
+        "f.toml:7: group.interconnect: \"tap:x\" joins no back ends; write \"switch\", \"bridge:NAME\" or \"ovs:NAME\""
+    );
+    assert_eq!(
+        errors(&multistage("balancer = \"click\"\n")),
+        "f.toml:7: group.balancer: \"click\" is no balancer; balancers: switch, vm"
+    );
+    assert_eq!(
+        errors(&multistage("interconnect = \"bridge:br0\"\n")),
+        "f.toml:7: group.interconnect: a balancer in our switch hands frames to back ends itself; write balancer = \"vm\", \
+         or remove interconnect"
+    );
+    assert_eq!(
+        errors(&multistage("balancer_pin = { vcpu = \"0\" }\n")),
+        "f.toml:7: group.balancer_pin: only a balancer that is a virtual machine has it; write balancer = \"vm\", or pin"
+    );
+    assert_eq!(
+        errors(&multistage("balancer = \"vm\"\n").replace("\"core\"", "\"ten-letter\"")),
+        "f.toml:4: group.name: \"ten-letter\" is too long for a group, whose balancers are called NAME_lb15; use at most \
+         9 letters"
+    );
+    let handed = multistage("").replace("\"tap:core-wan\"", "\"vhost-user-frontend:/run/x.sock\"");
+    assert!(
+        errors(&handed)
+            .starts_with("f.toml:11: group.nic.attach: members of a multistage group cannot share")
+    );
+}
+
+#[test]
+fn behind_balancers_that_are_machines_kernel_routers_are_members() {
+    let text = |engine: &str, more: &str| {
+        multistage(&format!("balancer = \"vm\"\n{more}"))
+            .replace("\"flow\"", &format!("\"flow\"\nengine = \"{engine}\""))
+    };
+    let plan = good(&text("kernel", ""));
+    assert!(plan.members("core").all(|router| router.is_in_kernel() && router.vcpus == 0));
+    let balancer = plan.routers.last().expect("there is one");
+    assert_eq!(
+        (balancer.engine, balancer.is_in_kernel(), balancer.vcpus, balancer.isolate),
+        (None, false, 1, true)
+    );
+    assert!(balancer.memory > 0 && balancer.nics.iter().all(|nic| nic.queues == 1 && nic.ring > 0));
+    let wanted = plan.groups[0].wanted(&plan.groups[0].pattern.nics[0]);
+    assert_eq!(
+        (wanted.label().as_str(), wanted.in_kernel, wanted.queues, wanted.pairs),
+        ("core.wan", false, 1, 1)
+    );
+    assert_eq!(attachments(&plan.routers[0]), ["switch:core_wan", "switch:core_lan"]);
+    let of_data_plane = plan.of_data_plane();
+    assert_eq!(names(&of_data_plane.routers), ["core_lb0"]);
+    let ports: Vec<&str> = of_data_plane.kernel_ports.iter().map(|port| port.switch.as_str()).collect();
+    assert_eq!(ports, ["core_wan", "core_lan"].repeat(3));
+    assert!(plan.with("core", "rp_filter", "loose").is_ok(), "a setting that balancers do not have");
+    assert_eq!(good(&text("lxc", "interconnect = \"bridge:br0\"\n")).members("core").count(), 3);
+    let scaled = text("kernel", "").replace("backends = 3", "scale = { max = 3 }");
+    assert!(
+        errors(&scaled).contains("group.scale: the load of kernel routers is not known"),
+        "{}",
+        errors(&scaled)
+    );
+    let in_switch = multistage("").replace("\"flow\"", "\"flow\"\nengine = \"kernel\"");
+    assert!(
+        errors(&in_switch).contains("group.engine: a balancer in our switch cannot reach a kernel router"),
+        "{}",
+        errors(&in_switch)
+    );
+}
+
+#[test]
+fn a_control_plane_is_the_groups_and_no_balancer_has_one() {
+    let text = |more: &str| multistage(&format!("balancer = \"vm\"\ncontrol = {{}}\n{more}"));
+    let plan = good(&text(""));
+    assert!(plan.members("core").all(|router| router.control.is_some()));
+    let balancer = plan.routers.last().expect("there is one");
+    assert_eq!((balancer.balancing(), balancer.control.is_some()), (Some(("core", 0)), false));
+    assert_eq!(names(plan.controlled().map(|(router, _)| router)), ["core"]);
+    let group = &plan.groups[0];
+    assert!(!group.wanted(&group.pattern.nics[0]).has_control, "frames are sorted out by who reads the link");
+    assert!(!group.shares_tables() && good(&multistage("balancer = \"vm\"\n")).groups[0].shares_tables());
+    let in_kernel = errors(&text("").replace("\"flow\"", "\"flow\"\nengine = \"kernel\""));
+    assert!(in_kernel.contains("group.control: kernel routers in a group have none"), "{in_kernel}");
+    let remote = errors(&text("interconnect = \"bridge:br0\"\nremote = 1\n"));
+    assert!(remote.contains("group.control: a back end on another host does not learn routes"), "{remote}");
+}
+
+#[test]
+fn balancers_are_cut_and_come_again() {
+    let plan = good(&multistage("balancers = 2\n"));
+    let one = plan.with_balancers("core", 1).expect("it may be");
+    assert_eq!(one.groups[0].balancers(), 1);
+    assert_eq!(one.groups[0].balancer_threads(), ["core/lb0"]);
+    assert_eq!(one.with_balancers("core", 2), Ok(plan.clone()));
+    let refused = |plan: &Plan, number| plan.with_balancers("core", number).expect_err("refused").to_string();
+    assert_eq!(refused(&plan, 0), "group core: balancers: 0 is out of range; write 1 to 16");
+    assert_eq!(refused(&good(PARALLEL), 1), "there is no multistage group \"core\"");
+}
