@@ -174,7 +174,7 @@ impl Mirror {
 }
 
 /// The tables of a mirror.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Tables {
     pub(crate) links: Table<Link>,
     pub(crate) addresses: Table<Address>,
@@ -185,20 +185,6 @@ pub(crate) struct Tables {
     /// interface or an address. It reports those of IPv6.
     routes_are_old: bool,
     kept: Kept,
-}
-
-impl Default for Tables {
-    fn default() -> Self {
-        Self {
-            links: Table::default(),
-            addresses: Table::default(),
-            neighbours: Table::default(),
-            routes: Table::default(),
-            rules: Table::default(),
-            routes_are_old: false,
-            kept: Kept::default(),
-        }
-    }
 }
 
 impl Tables {
