@@ -174,51 +174,6 @@ fn of_every_kind() -> String {
     format!("[[router]]\nname = \"t17\"\nengine = \"process\"\nvcpus = 2\nmemory = \"96M\"\n{nics}")
 }
 
-/// Everything that was created before the descriptors ran out is undone, at whatever point that happens.
-#[test]
-fn a_start_with_few_descriptors_leaves_nothing_of_any_kind() {
-    support::needs!(Root, Tun, Program("ip"));
-    let _turn = alone();
-    let before = Traces::now();
-    let home = Namespace::add("t17-home").expect("a namespace");
-    for words in [
-        &["link", "add", "t17-veth", "type", "veth", "peer", "name", "t17-far"][..],
-        &["link", "add", "t17-xdp", "numrxqueues", "1", "type", "veth", "peer", "name", "t17-far2"],
-        &["link", "add", "t17-br", "type", "bridge"],
-        &["link", "set", "t17-veth", "up"],
-        &["link", "set", "t17-xdp", "up"],
-        &["link", "set", "t17-br", "up"],
-    ] {
-        home.ip(words).expect("set up");
-    }
-    let links = home.links().expect("links");
-    let folder = folder_with(&of_every_kind());
-    let (mut refused, mut descriptors) = (0, 6);
-    loop {
-        let mut command = home.command(BINARY);
-        command.args(["run", "--seconds", "0.1", "file.toml"]).current_dir(folder.path());
-        let limits = Limits { descriptors: Some(descriptors), ..Limits::default() };
-        let done = support::run(limits.hold(&mut command), PATIENCE).expect("it ends");
-        // The kernel removes some of it after the process has ended.
-        let end = Instant::now() + GONE;
-        while home.links().expect("links") != links && Instant::now() < end {
-            thread::sleep(Duration::from_millis(5));
-        }
-        assert_eq!(home.links().expect("links"), links, "{descriptors} descriptors: {}", done.stderr);
-        assert!(!folder.path().join("peer.sock").exists(), "{descriptors} descriptors: {}", done.stderr);
-        if done.status.success() {
-            break;
-        }
-        let last = done.stderr.lines().last().unwrap_or_default();
-        assert!(last.starts_with("ringroad: "), "{descriptors} descriptors: {}", done.stderr);
-        (refused, descriptors) = (refused + 1, descriptors + 1);
-        assert!(descriptors < 300, "it never starts: {}", done.stderr);
-    }
-    assert!(refused > 20, "{refused} refused");
-    drop(home);
-    assert_eq!(Traces::left(&before, GONE), [""; 0]);
-}
-
 /// Number of frames in a pcap file, which must be complete.
 fn frames_in(file: &Path) -> u64 {
     let octets = fs::read(file).expect("a capture");
@@ -238,6 +193,51 @@ fn redirected(folder: &Path, how: &str) -> PathBuf {
 
 mod all {
     use super::*;
+
+    /// Everything that was created before the descriptors ran out is undone, at whatever point that happens.
+    #[test]
+    fn a_start_with_few_descriptors_leaves_nothing_of_any_kind() {
+        support::needs!(Root, Tun, Program("ip"));
+        let _turn = alone();
+        let before = Traces::now();
+        let home = Namespace::add("t17-home").expect("a namespace");
+        for words in [
+            &["link", "add", "t17-veth", "type", "veth", "peer", "name", "t17-far"][..],
+            &["link", "add", "t17-xdp", "numrxqueues", "1", "type", "veth", "peer", "name", "t17-far2"],
+            &["link", "add", "t17-br", "type", "bridge"],
+            &["link", "set", "t17-veth", "up"],
+            &["link", "set", "t17-xdp", "up"],
+            &["link", "set", "t17-br", "up"],
+        ] {
+            home.ip(words).expect("set up");
+        }
+        let links = home.links().expect("links");
+        let folder = folder_with(&of_every_kind());
+        let (mut refused, mut descriptors) = (0, 6);
+        loop {
+            let mut command = home.command(BINARY);
+            command.args(["run", "--seconds", "0.1", "file.toml"]).current_dir(folder.path());
+            let limits = Limits { descriptors: Some(descriptors), ..Limits::default() };
+            let done = support::run(limits.hold(&mut command), PATIENCE).expect("it ends");
+            // The kernel removes some of it after the process has ended.
+            let end = Instant::now() + GONE;
+            while home.links().expect("links") != links && Instant::now() < end {
+                thread::sleep(Duration::from_millis(5));
+            }
+            assert_eq!(home.links().expect("links"), links, "{descriptors} descriptors: {}", done.stderr);
+            assert!(!folder.path().join("peer.sock").exists(), "{descriptors} descriptors: {}", done.stderr);
+            if done.status.success() {
+                break;
+            }
+            let last = done.stderr.lines().last().unwrap_or_default();
+            assert!(last.starts_with("ringroad: "), "{descriptors} descriptors: {}", done.stderr);
+            (refused, descriptors) = (refused + 1, descriptors + 1);
+            assert!(descriptors < 300, "it never starts: {}", done.stderr);
+        }
+        assert!(refused > 20, "{refused} refused");
+        drop(home);
+        assert_eq!(Traces::left(&before, GONE), [""; 0]);
+    }
 
     #[test]
     fn a_change_without_memory() {

@@ -102,7 +102,7 @@ fn play(files: &[&str], wants: &[Want]) {
 macro_rules! tested {
     ($($test:ident: [$($before:literal,)* => $file:literal], [$($want:expr),*];)*) => {
         /// Files that are tested here.
-        pub(super) const FILES: &[&str] = &[$($file),*];
+        pub(crate) const FILES: &[&str] = &[$($file),*];
         $(
             #[test]
             fn $test() {
@@ -121,6 +121,26 @@ mod each {
         e1000: [=> "e1000.toml"], [];
         process: [=> "process.toml"], [];
         ipv6: [=> "ipv6.toml"], [];
+        parallel: [=> "parallel.toml"], [];
+        container: [=> "container.toml"], [];
+        pcap: [=> "pcap.toml"], [Want::Of(Need::Program("tcpdump"))];
+        replay: ["pcap.toml", => "replay.toml"], [Want::Of(Need::Program("tcpdump"))];
+    }
+}
+
+/// Placement and policies of threads depend on what else runs.
+mod alone {
+    use super::*;
+
+    tested! {
+        pinned: [=> "pinned.toml"], [Want::TwoCpus];
+    }
+}
+
+mod all {
+    use super::*;
+
+    tested! {
         gateways: [=> "gateways.toml"], [];
         vrf: [=> "vrf.toml"], [];
         jumbo: [=> "jumbo.toml"], [];
@@ -131,12 +151,10 @@ mod each {
         bfd: [=> "bfd.toml"], [FRR];
         vrrp_pair: [=> "vrrp-pair.toml"], [FRR];
         isolated: [=> "isolated.toml"], [KVM];
-        parallel: [=> "parallel.toml"], [];
         multistage: [=> "multistage.toml"], [];
         multistage_vm: [=> "multistage-vm.toml"], [];
         multistage_bridge: [=> "multistage-bridge.toml"], [];
         linux: [=> "linux.toml"], [KVM, Want::GuestKernels, Want::File("/vmlinuz"), Want::File("/initrd.img")];
-        container: [=> "container.toml"], [];
         macvlan: [=> "macvlan.toml"], [];
         link: [=> "link.toml"], [];
         vf: [=> "vf.toml"], [Want::File("/sys/class/net/rr-port/device/sriov_totalvfs")];
@@ -148,35 +166,25 @@ mod each {
         vhost_user_backend: [=> "vhost-user-backend.toml"], [KVM, TESTPMD];
         vhost_user_frontend: [=> "vhost-user-frontend.toml"], [KVM, TESTPMD];
         null: [=> "null.toml"], [];
-        pcap: [=> "pcap.toml"], [Want::Of(Need::Program("tcpdump"))];
-        replay: ["pcap.toml", => "replay.toml"], [Want::Of(Need::Program("tcpdump"))];
         limit: [=> "limit.toml"], [];
-    }
-}
-
-mod all {
-    use super::*;
-
-    tested! {
         bgp_full_table: [=> "bgp-full-table.toml"], [FRR, GOBGPD];
     }
-}
 
-/// Containers are in control groups of the host, which other tests would take for their own.
-mod alone {
-    use super::*;
+    /// Containers are in control groups of the host, too.
+    pub(super) mod alone {
+        use super::*;
 
-    tested! {
-        lxc: [=> "lxc.toml"], [Want::Of(Need::Program("lxc-start"))];
-        compare: [=> "compare.toml"], [KVM, Want::Of(Need::Program("lxc-start"))];
-        pinned: [=> "pinned.toml"], [Want::TwoCpus];
-        affinity: [=> "affinity.toml"], [Want::TwoCpus];
-        fifo: [=> "fifo.toml"], [];
-        rr: [=> "rr.toml"], [];
-        deadline: [=> "deadline.toml"], [];
-        exclusive: [=> "exclusive.toml"], [Want::TwoCpus, CPUSET];
-        shares: [=> "shares.toml"], [CPU];
-        guaranteed: [=> "guaranteed.toml"], [Want::TwoCpus, CPU];
+        tested! {
+            lxc: [=> "lxc.toml"], [Want::Of(Need::Program("lxc-start"))];
+            compare: [=> "compare.toml"], [KVM, Want::Of(Need::Program("lxc-start"))];
+            affinity: [=> "affinity.toml"], [Want::TwoCpus];
+            fifo: [=> "fifo.toml"], [];
+            rr: [=> "rr.toml"], [];
+            deadline: [=> "deadline.toml"], [];
+            exclusive: [=> "exclusive.toml"], [Want::TwoCpus, CPUSET];
+            shares: [=> "shares.toml"], [CPU];
+            guaranteed: [=> "guaranteed.toml"], [Want::TwoCpus, CPU];
+        }
     }
 }
 
@@ -189,7 +197,8 @@ fn files() -> BTreeSet<String> {
 
 #[test]
 fn each_has_a_test_and_a_line_in_the_index() {
-    let tested = [each::FILES, all::FILES, alone::FILES].concat().into_iter().map(str::to_owned);
+    let tested =
+        [each::FILES, alone::FILES, all::FILES, all::alone::FILES].concat().into_iter().map(str::to_owned);
     assert_eq!(tested.collect::<BTreeSet<_>>(), files());
     let index = script::text("README.md");
     for file in files() {

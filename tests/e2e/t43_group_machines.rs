@@ -211,26 +211,6 @@ fn two_virtual_machines_balance_before_three() {
 }
 
 #[test]
-fn two_processes_balance_before_three() {
-    support::needs!(Root, Tun, Program("ip"), Program("busybox"));
-    try_balancers("process");
-}
-
-#[test]
-fn frames_are_dealt_out_one_by_one_where_the_file_says_so() {
-    support::needs!(Root, Tun, Program("ip"));
-    let world = World::start(&file("process", "spread = 'round-robin'"));
-    world.all_serve(3, 2);
-    let flow = Flow::start(&world.west, &world.east, (EAST, PORT).into(), RATE).expect("a flow");
-    let counters = world.waits_for("one flow passes all of them", |counters| {
-        (0..3).all(|n| counters.get(&format!("duo_{n}.east.group.passed")) > 50)
-    });
-    assert!(counters.get("duo_lb0.vcpu0.balancer.spread_in_turn") > 150);
-    drop(flow);
-    world.finish();
-}
-
-#[test]
 fn one_that_is_killed_leaves_its_links_to_the_other_and_comes_again() {
     support::needs!(Root, Kvm, Tun, Program("ip"));
     let world = World::start(&file("kvm", ""));
@@ -291,34 +271,6 @@ fn a_bridge_joins_balancers_and_back_ends_and_a_path_through_it_is_cut() {
     world.stage.home().ip(&["link", "delete", BRIDGE]).expect("deleted");
     let said = world.finish();
     assert!(said.contains("nothing comes back from members by east"), "{said}");
-}
-
-#[test]
-fn kernel_routers_are_back_ends() {
-    support::needs!(Root, Tun, Program("ip"), Program("busybox"), Program("nsenter"));
-    // A kernel router has no key of a machine's NIC.
-    let text = file("kernel", "").replace("queue_len = 4096\noffload = false\n", "");
-    let (stage, ()) =
-        Stage::start_with_names_after(RINGROAD, &text, &["--json"], |_| Ok(())).expect("it starts");
-    let world = World::around(stage);
-    world.all_serve(3, 2);
-    is_one_router(&world);
-    let flows = world.flows();
-    world.transfers(1);
-    world.waits_for("all get some", |counters| {
-        (0..3).all(|n| counters.get(&format!("switch.duo_west.duo_{n}.west.out_frames")) > 100)
-    });
-    let before = world.links_moved();
-    world.ask(&["set", "duo", "balancers=1"]);
-    world.all_serve(3, 1);
-    world.waits_for("its link moves", |counters| counters.get("duo.group.links_moved") > before);
-    all_resume(&flows, "a balancer was cut");
-    world.ask(&["set", "duo", "backends=2"]);
-    world.all_serve(2, 1);
-    all_resume(&flows, "a back end went");
-    world.transfers(2);
-    drop(flows);
-    world.finish();
 }
 
 /// What is between two hosts: a cable, and a VXLAN over it that joins a bridge on each. The far host.
@@ -410,6 +362,54 @@ fn a_back_end_on_another_host_is_reached_by_vxlan() {
 
 mod all {
     use super::*;
+
+    #[test]
+    fn two_processes_balance_before_three() {
+        support::needs!(Root, Tun, Program("ip"), Program("busybox"));
+        try_balancers("process");
+    }
+
+    #[test]
+    fn frames_are_dealt_out_one_by_one_where_the_file_says_so() {
+        support::needs!(Root, Tun, Program("ip"));
+        let world = World::start(&file("process", "spread = 'round-robin'"));
+        world.all_serve(3, 2);
+        let flow = Flow::start(&world.west, &world.east, (EAST, PORT).into(), RATE).expect("a flow");
+        let counters = world.waits_for("one flow passes all of them", |counters| {
+            (0..3).all(|n| counters.get(&format!("duo_{n}.east.group.passed")) > 50)
+        });
+        assert!(counters.get("duo_lb0.vcpu0.balancer.spread_in_turn") > 150);
+        drop(flow);
+        world.finish();
+    }
+
+    #[test]
+    fn kernel_routers_are_back_ends() {
+        support::needs!(Root, Tun, Program("ip"), Program("busybox"), Program("nsenter"));
+        // A kernel router has no key of a machine's NIC.
+        let text = file("kernel", "").replace("queue_len = 4096\noffload = false\n", "");
+        let (stage, ()) =
+            Stage::start_with_names_after(RINGROAD, &text, &["--json"], |_| Ok(())).expect("it starts");
+        let world = World::around(stage);
+        world.all_serve(3, 2);
+        is_one_router(&world);
+        let flows = world.flows();
+        world.transfers(1);
+        world.waits_for("all get some", |counters| {
+            (0..3).all(|n| counters.get(&format!("switch.duo_west.duo_{n}.west.out_frames")) > 100)
+        });
+        let before = world.links_moved();
+        world.ask(&["set", "duo", "balancers=1"]);
+        world.all_serve(3, 1);
+        world.waits_for("its link moves", |counters| counters.get("duo.group.links_moved") > before);
+        all_resume(&flows, "a balancer was cut");
+        world.ask(&["set", "duo", "backends=2"]);
+        world.all_serve(2, 1);
+        all_resume(&flows, "a back end went");
+        world.transfers(2);
+        drop(flows);
+        world.finish();
+    }
 
     #[test]
     fn open_vswitch_joins_balancers_and_back_ends() {

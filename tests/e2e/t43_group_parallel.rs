@@ -307,12 +307,6 @@ fn try_to_park(engine: &str) {
 }
 
 #[test]
-fn virtual_machines_that_the_load_does_not_need_are_parked_and_wake() {
-    support::needs!(Root, Kvm, Tun, Program("ip"));
-    try_to_park("kvm");
-}
-
-#[test]
 fn processes_that_the_load_does_not_need_are_parked_and_wake() {
     support::needs!(Root, Tun, Program("ip"));
     try_to_park("process");
@@ -330,12 +324,6 @@ fn try_to_restart(engine: &str) {
     assert!(routers.iter().all(|router| router["restarts"] == 1), "{routers:?}");
     drop(flows);
     world.finish();
-}
-
-#[test]
-fn virtual_machines_are_restarted_one_after_the_other_while_the_group_forwards() {
-    support::needs!(Root, Kvm, Tun, Program("ip"));
-    try_to_restart("kvm");
 }
 
 #[test]
@@ -409,6 +397,22 @@ fn a_check_says_that_frames_of_a_flow_may_overtake_each_other() {
     let what =
         "group duo: parallel, 2 members, frames are dealt out one by one: those of a flow may overtake";
     assert!(done.stdout.contains(what), "{}{}", done.stdout, done.stderr);
+}
+
+mod all {
+    use super::*;
+
+    #[test]
+    fn virtual_machines_that_the_load_does_not_need_are_parked_and_wake() {
+        support::needs!(Root, Kvm, Tun, Program("ip"));
+        try_to_park("kvm");
+    }
+
+    #[test]
+    fn virtual_machines_are_restarted_one_after_the_other_while_the_group_forwards() {
+        support::needs!(Root, Kvm, Tun, Program("ip"));
+        try_to_restart("kvm");
+    }
 }
 
 mod long {

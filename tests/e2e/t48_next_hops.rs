@@ -201,13 +201,17 @@ fn flows_are_spread(engine: &str) {
 }
 
 #[test]
-fn a_process_spreads_flows() {
-    needs!(Root, Tun, Program("ip"));
-    flows_are_spread("process");
-}
-
-#[test]
 fn a_virtual_machine_spreads_flows() {
     needs!(Root, Kvm, Tun, Program("ip"));
     flows_are_spread("kvm");
+}
+
+mod all {
+    use super::*;
+
+    #[test]
+    fn a_process_spreads_flows() {
+        needs!(Root, Tun, Program("ip"));
+        flows_are_spread("process");
+    }
 }

@@ -185,30 +185,34 @@ fn three_virtual_machines_have_one_table_of_each_kind() {
     try_three("kvm");
 }
 
-#[test]
-fn three_processes_have_one_table_of_each_kind() {
-    support::needs!(Root, Tun, Program("ip"));
-    try_three("process");
-}
+mod all {
+    use super::*;
 
-#[test]
-fn the_tables_outlive_the_data_plane_and_routes_change_for_all_members() {
-    support::needs!(Root, Kvm, Tun, Program("ip"));
-    let world = World::start(&file("kvm", &[]));
-    world.all_serve();
-    let before = world.mapped("ringroad-fib");
-    let flows = world.flows(FAR);
-    kill(world.told(&["ps", "--json"])["data_plane"].as_u64().expect("a data plane"));
-    all_resume(&flows, "the data plane was killed");
-    world.all_serve();
-    assert_eq!(world.mapped("ringroad-fib"), before, "members read what they read before");
-    std::fs::write(world.stage.path("later.toml"), file("kvm", &["11.0.0.0/24"])).expect("written");
-    let told = world.ask(&["apply", "later.toml", "--run", "file"]);
-    assert!(told.contains("group trio: 1 routes added or turned, 0 removed"), "{told}");
-    let by_later = world.flows(LATER);
-    world.all_forward();
-    assert_eq!(world.mapped("ringroad-fib"), before);
-    all_resume(&flows, "routes have changed");
-    drop((flows, by_later));
-    world.finish();
+    #[test]
+    fn three_processes_have_one_table_of_each_kind() {
+        support::needs!(Root, Tun, Program("ip"));
+        try_three("process");
+    }
+
+    #[test]
+    fn the_tables_outlive_the_data_plane_and_routes_change_for_all_members() {
+        support::needs!(Root, Kvm, Tun, Program("ip"));
+        let world = World::start(&file("kvm", &[]));
+        world.all_serve();
+        let before = world.mapped("ringroad-fib");
+        let flows = world.flows(FAR);
+        kill(world.told(&["ps", "--json"])["data_plane"].as_u64().expect("a data plane"));
+        all_resume(&flows, "the data plane was killed");
+        world.all_serve();
+        assert_eq!(world.mapped("ringroad-fib"), before, "members read what they read before");
+        std::fs::write(world.stage.path("later.toml"), file("kvm", &["11.0.0.0/24"])).expect("written");
+        let told = world.ask(&["apply", "later.toml", "--run", "file"]);
+        assert!(told.contains("group trio: 1 routes added or turned, 0 removed"), "{told}");
+        let by_later = world.flows(LATER);
+        world.all_forward();
+        assert_eq!(world.mapped("ringroad-fib"), before);
+        all_resume(&flows, "routes have changed");
+        drop((flows, by_later));
+        world.finish();
+    }
 }

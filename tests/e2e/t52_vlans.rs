@@ -189,12 +189,6 @@ fn each_vlan_has_its_own(way: &Way) {
 }
 
 #[test]
-fn of_processes() {
-    needs!(Root, Tun, Program("ip"), Program("busybox"));
-    each_vlan_has_its_own(&Way { router: "engine = \"process\"\n", models: VIRTIO, mtu: 1500 });
-}
-
-#[test]
 fn of_virtual_machines() {
     needs!(Root, Kvm, Tun, Program("ip"), Program("busybox"));
     each_vlan_has_its_own(&Way { router: "engine = \"kvm\"\n", models: VIRTIO, mtu: 1500 });
@@ -202,6 +196,12 @@ fn of_virtual_machines() {
 
 mod all {
     use super::*;
+
+    #[test]
+    fn of_processes() {
+        needs!(Root, Tun, Program("ip"), Program("busybox"));
+        each_vlan_has_its_own(&Way { router: "engine = \"process\"\n", models: VIRTIO, mtu: 1500 });
+    }
 
     /// A VLAN with two tags has packets of 1496 octets there: what is larger is refused, and the hosts learn it.
     #[test]

@@ -1,11 +1,12 @@
-//! Brings a whole file up and down twenty times in one process, with each engine: no descriptor, thread,
+//! Brings a whole file up and down many times in one process, with each engine: no descriptor, thread,
 //! mapping or child process is left behind. A file with too little memory is refused, and leaves nothing
-//! behind either. This is a single test because it examines its whole process.
+//! behind either. One test at a time, because each examines its whole process.
 
 #[path = "instance/opened.rs"]
 mod opened;
 
 use std::fs;
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -122,15 +123,30 @@ fn missing(engine: Engine) -> Option<anyhow::Error> {
 
 #[test]
 fn nothing_stays() {
+    of_each_engine(4);
+}
+
+mod all {
+    mod alone {
+        #[test]
+        fn nothing_stays_of_twenty_turns() {
+            super::super::of_each_engine(20);
+        }
+    }
+}
+
+fn of_each_engine(turns: usize) {
+    static TURN: Mutex<()> = Mutex::new(());
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     for engine in [Engine::Kvm, Engine::Process] {
         match missing(engine) {
-            None => nothing_stays_of(engine),
+            None => nothing_stays_of(engine, turns),
             Some(error) => println!("SKIPPED: {error:#}"),
         }
     }
 }
 
-fn nothing_stays_of(engine: Engine) {
+fn nothing_stays_of(engine: Engine, turns: usize) {
     let folder = std::env::temp_dir().join(format!("ringroad-engine-{}", std::process::id()));
     fs::create_dir_all(&folder).expect("a folder");
     let plan = plan(&FILE.replace("FOLDER", &folder.display().to_string()), engine);
@@ -138,7 +154,7 @@ fn nothing_stays_of(engine: Engine) {
     // The first start allocates what stays for good: signal handlers, the allocator's arenas.
     drop(start(&plan).expect("it starts"));
     let before = Held { children: first.children, threads: first.threads, ..Held::now() }.settled();
-    for round in 0..20 {
+    for round in 0..turns {
         let instance = start(&plan).expect("it starts");
         assert_eq!(instance.fault(), None);
         let held = Held::now();
@@ -147,14 +163,14 @@ fn nothing_stays_of(engine: Engine) {
         drop(instance);
         assert_eq!(before.settled(), before, "{} round {round}", engine.name());
     }
-    restarts_leave_nothing(&plan);
+    restarts_leave_nothing(&plan, turns);
     assert_eq!(before.settled(), before, "{}", engine.name());
     too_little_memory(before, engine);
     fs::remove_dir_all(&folder).expect("removed");
 }
 
 /// Restarts, adds and removes routers within one instance: that leaves nothing behind either.
-fn restarts_leave_nothing(whole: &Plan) {
+fn restarts_leave_nothing(whole: &Plan, turns: usize) {
     let mut part = whole.clone();
     part.routers.truncate(1);
     let mut instance = start(whole).expect("it starts");
@@ -162,7 +178,7 @@ fn restarts_leave_nothing(whole: &Plan) {
     // Once before measuring, so that the allocator has reached its size.
     instance.restart_router("one").expect("it starts again");
     let up = Held { children, ..Held::now() }.settled();
-    for round in 0..20 {
+    for round in 0..turns {
         instance.restart_router("one").expect("it starts again");
         instance.look_after(Instant::now());
         assert_eq!(up.settled(), up, "round {round}, started again");

@@ -165,10 +165,14 @@ fn flooded([west, east]: [&str; 2], hellos: u64) {
     chain.stage.finish_troubled(vec![chain.near, chain.plain]).expect("nothing is left");
 }
 
-#[test]
-fn adjacencies_outlive_a_flood_into_each_nic() {
-    needs!(Root, Tun, Program("ip"), Program("busybox"), Program("vtysh"));
-    flooded(["t45-w5", "t45-e5"], 8);
+mod all {
+    use super::*;
+
+    #[test]
+    fn adjacencies_outlive_a_flood_into_each_nic() {
+        needs!(Root, Tun, Program("ip"), Program("busybox"), Program("vtysh"));
+        flooded(["t45-w5", "t45-e5"], 8);
+    }
 }
 
 mod long {

@@ -93,46 +93,54 @@ fn said(words: &[&str]) -> String {
     done.stdout
 }
 
-#[test]
-fn frr_runs_where_a_kernel_router_forwards() {
-    needs!(Root, Program("ip"), Program("busybox"), Program("nsenter"), Program("vtysh"));
-    let world = World::start("kernel", "t45k");
-    world.plug_in();
-    let plain = Plain::start(&world.plain, &ospf(3, &[&world.end("east")], &["lo"]));
-    let mut client = world.client();
-    let found = world.converges(&mut client);
-    let [hop] = found.hops.as_slice() else { panic!("{found:?}") };
-    assert_eq!((hop.via, hop.link.as_str()), (Some([10, 0, 23, 2].into()), "east"));
-    each_question_has_one_answer(|program| world.near.command(program), (&world.end("west"), "192.0.2.1"));
-    let full = wait_for("an adjacency", || {
-        let all = adjacencies(&mut client, world.name);
-        (all.len() == 1 && all.iter().all(|one| one.up)).then_some(all)
-    });
-    assert_eq!(full[0].protocol, "ospf");
-    assert!(forwarded_by_kernel(world.name) > 0, "the kernel forwards there");
-    assert!(said(&["cli", world.name, "-c", "show ip ospf neighbor"]).contains("10.255.0.3"));
-    let neighbours = said(&["show", "neighbours", "--vrf", world.name]);
-    assert!(neighbours.contains("192.0.2.2 is ") && neighbours.contains("behind west"), "{neighbours}");
-    let counters = world.stage.wait_for_counters(|_| true).expect("counters");
-    let ours = |name: &str| name.contains(".punt.") || name.contains(".fpm.") || name.contains(".shadow.");
-    assert_eq!(counters.named(ours).len(), 0, "there is nothing between it and its links");
-    // A daemon that ends is started again, and the kernel forwards meanwhile.
-    let first = process("zebra", world.name).expect("zebra runs");
-    let pid = i32::try_from(first).ok().and_then(Pid::from_raw).expect("a process");
-    kill_process(pid, Signal::KILL).expect("killed");
-    ping(world.near.command("busybox"), 5, &[FAR]).expect("answered");
-    wait_for("another zebra", || process("zebra", world.name).filter(|id| *id != first));
-    world.converges(&mut client);
-    // The router in a new namespace: FRR follows it there.
-    let before = process("zebra", world.name).expect("zebra runs");
-    assert!(said(&["restart", world.name]).contains("was started anew"));
-    wait_for("FRR in the new namespace", || process("zebra", world.name).filter(|id| *id != before));
-    world.converges(&mut client);
-    // Without the router there is no control plane.
-    said(&["stop", world.name]);
-    wait_for("the end of FRR", || process("zebra", world.name).is_none().then_some(()));
-    drop(plain);
-    world.finish();
+mod all {
+    use super::*;
+
+    #[test]
+    fn frr_runs_where_a_kernel_router_forwards() {
+        needs!(Root, Program("ip"), Program("busybox"), Program("nsenter"), Program("vtysh"));
+        let world = World::start("kernel", "t45k");
+        world.plug_in();
+        let plain = Plain::start(&world.plain, &ospf(3, &[&world.end("east")], &["lo"]));
+        let mut client = world.client();
+        let found = world.converges(&mut client);
+        let [hop] = found.hops.as_slice() else { panic!("{found:?}") };
+        assert_eq!((hop.via, hop.link.as_str()), (Some([10, 0, 23, 2].into()), "east"));
+        each_question_has_one_answer(
+            |program| world.near.command(program),
+            (&world.end("west"), "192.0.2.1"),
+        );
+        let full = wait_for("an adjacency", || {
+            let all = adjacencies(&mut client, world.name);
+            (all.len() == 1 && all.iter().all(|one| one.up)).then_some(all)
+        });
+        assert_eq!(full[0].protocol, "ospf");
+        assert!(forwarded_by_kernel(world.name) > 0, "the kernel forwards there");
+        assert!(said(&["cli", world.name, "-c", "show ip ospf neighbor"]).contains("10.255.0.3"));
+        let neighbours = said(&["show", "neighbours", "--vrf", world.name]);
+        assert!(neighbours.contains("192.0.2.2 is ") && neighbours.contains("behind west"), "{neighbours}");
+        let counters = world.stage.wait_for_counters(|_| true).expect("counters");
+        let ours =
+            |name: &str| name.contains(".punt.") || name.contains(".fpm.") || name.contains(".shadow.");
+        assert_eq!(counters.named(ours).len(), 0, "there is nothing between it and its links");
+        // A daemon that ends is started again, and the kernel forwards meanwhile.
+        let first = process("zebra", world.name).expect("zebra runs");
+        let pid = i32::try_from(first).ok().and_then(Pid::from_raw).expect("a process");
+        kill_process(pid, Signal::KILL).expect("killed");
+        ping(world.near.command("busybox"), 5, &[FAR]).expect("answered");
+        wait_for("another zebra", || process("zebra", world.name).filter(|id| *id != first));
+        world.converges(&mut client);
+        // The router in a new namespace: FRR follows it there.
+        let before = process("zebra", world.name).expect("zebra runs");
+        assert!(said(&["restart", world.name]).contains("was started anew"));
+        wait_for("FRR in the new namespace", || process("zebra", world.name).filter(|id| *id != before));
+        world.converges(&mut client);
+        // Without the router there is no control plane.
+        said(&["stop", world.name]);
+        wait_for("the end of FRR", || process("zebra", world.name).is_none().then_some(()));
+        drop(plain);
+        world.finish();
+    }
 }
 
 /// Containers are in control groups of the host, which other tests would take for their own.

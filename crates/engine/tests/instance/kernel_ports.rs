@@ -21,10 +21,12 @@ fn runs(netns: &Netns, words: &[&str]) -> bool {
     netns.command(program).args(words).output().is_ok_and(|done| done.status.success())
 }
 
-/// Opens a TAP with this address, as the supervisor hands it over.
-fn tap(netns: &Netns, address: &str) -> HandedOver {
+/// Opens a TAP with these addresses, as the supervisor hands it over. A TAP in place of another one has its Ethernet address, or
+/// neighbours would ask for it only when they no longer take the former one for reachable, after half a minute.
+fn tap(netns: &Netns, address: &str, mac: &str) -> HandedOver {
     let config = TapConfig { netns: Some(netns), ..TapConfig::default() };
     let tap = Tap::open("lan", &config).expect("a TAP");
+    assert!(runs(netns, &["ip", "link", "set", "dev", "lan", "address", mac]));
     assert!(runs(netns, &["ip", "address", "add", address, "dev", "lan"]));
     HandedOver::of(attach::link(tap).hand_over()).expect("descriptors")
 }
@@ -37,10 +39,9 @@ fn frames_pass_between_namespaces_as_the_plan_says() {
     };
     let _turn = alone();
     let answers = || runs(&west, &["busybox", "ping", "-c", "1", "-W", "1", "10.1.0.2"]);
-    let opened = [
-        ("west.lan".to_owned(), tap(&west, "10.1.0.1/24")),
-        ("east.lan".to_owned(), tap(&east, "10.1.0.2/24")),
-    ];
+    let of_west = || tap(&west, "10.1.0.1/24", "02:00:00:00:01:01");
+    let of_east = || tap(&east, "10.1.0.2/24", "02:00:00:00:01:02");
+    let opened = [("west.lan".to_owned(), of_west()), ("east.lan".to_owned(), of_east())];
     let supplies = HostServices { opened: opened.into(), ..HostServices::default() };
     let mut instance = Instance::start(&kernel_ports(&["west", "east"]), supplies).expect("it starts");
     wait_for("an answer", answers);
@@ -56,13 +57,13 @@ fn frames_pass_between_namespaces_as_the_plan_says() {
         .expect_err("there is no TAP");
     assert_eq!(format!("{refused:#}"), "nothing was changed: nobody has opened the TAP of NIC east.lan");
     // The kernel has removed the device with its last descriptor.
-    let opened = [("east.lan".to_owned(), tap(&east, "10.1.0.2/24"))].into();
+    let opened = [("east.lan".to_owned(), of_east())].into();
     let supplies = HostServices { opened, ..HostServices::default() };
     instance.apply(&kernel_ports(&["west", "east"]), supplies).expect("it is applied");
     wait_for("an answer", answers);
 
     // Replace a deleted TAP, as the supervisor does.
     assert!(runs(&east, &["ip", "link", "delete", "lan"]));
-    instance.replace("east.lan", tap(&east, "10.1.0.2/24")).expect("it is replaced");
+    instance.replace("east.lan", of_east()).expect("it is replaced");
     wait_for("an answer", answers);
 }

@@ -316,65 +316,83 @@ const BACK_ENDS: &str = "[[group]]\nname = \"core\"\nkind = \"multistage\"\nbala
     [[group.nic]]\nname = \"wan\"\nattach = \"tap:rr-wan\"\naddress = \"192.0.2.1/24\"\n\
     [[group.nic]]\nname = \"lan\"\nattach = \"tap:rr-lan\"\naddress = \"198.51.100.1/24\"\n";
 
-/// Lets the data plane tell how these members are, once it is asked.
-fn tell(stage: &mut Stage, plane: &Scripted, states: [&str; 2]) {
-    stage.after(SECOND).expect("it goes on");
-    stage.turn().expect("it goes on");
-    // What was asked before that second is not waited for any more.
-    let asked = || plane.asked(|request| matches!(request, Request::Ps {}));
-    let id = std::iter::from_fn(asked).last().expect("it is asked");
-    let member = |(number, state): (usize, &str)| RouterStatus {
-        name: format!("core_{number}"),
-        engine: "kernel".to_owned(),
-        state: State::Running,
-        since_ms: 0,
-        restarts: 0,
-        reason: None,
-        pid: None,
-        member: Some(state.to_owned()),
-        threads: Vec::new(),
-    };
-    let status = RunStatus {
-        run: "lab".to_owned(),
-        file: String::new(),
-        program: String::new(),
-        pid: 0,
-        data_plane: None,
-        restarts: 0,
-        up_ms: 0,
-        routers: states.into_iter().enumerate().map(member).collect(),
-    };
-    plane.answer(id, Ok(Answer::Ps(status)));
-    stage.turn().expect("it goes on");
+/// The data plane, which tells how members are when it is asked.
+struct Members {
+    plane: Scripted,
+    /// The last question that it has not answered.
+    question: Option<u64>,
+    /// Members that it was told to give no frames, or frames again.
+    drains: Vec<(String, bool)>,
 }
 
-/// Members that a data plane was told to give no frames, or frames again.
-fn drains(plane: &Scripted) -> Vec<(String, bool)> {
-    let drain = |told: ToPlane| match told {
-        ToPlane::Drain { router, is_on } => Some((router, is_on)),
-        _ => None,
-    };
-    std::iter::from_fn(|| plane.told()).filter_map(drain).collect()
+impl Members {
+    fn listen(&mut self) {
+        for told in std::iter::from_fn(|| self.plane.told()) {
+            match told {
+                ToPlane::Ask { id, request: Request::Ps {} } => self.question = Some(id),
+                ToPlane::Drain { router, is_on } => self.drains.push((router, is_on)),
+                _ => {}
+            }
+        }
+    }
+
+    /// Members that it was told of since the last call.
+    fn drains(&mut self) -> Vec<(String, bool)> {
+        self.listen();
+        std::mem::take(&mut self.drains)
+    }
+
+    /// Tells that they are in these states, once it is asked.
+    fn tell(&mut self, stage: &mut Stage, states: [&str; 2]) {
+        // Within a second of a question that it has not answered, such as that for counters, it is not late.
+        stage.after(Duration::from_millis(100)).expect("it goes on");
+        stage.turn().expect("it goes on");
+        self.listen();
+        let id = self.question.take().expect("it is asked");
+        let member = |(number, state): (usize, &str)| RouterStatus {
+            name: format!("core_{number}"),
+            engine: "kernel".to_owned(),
+            state: State::Running,
+            since_ms: 0,
+            restarts: 0,
+            reason: None,
+            pid: None,
+            member: Some(state.to_owned()),
+            threads: Vec::new(),
+        };
+        let status = RunStatus {
+            run: "lab".to_owned(),
+            file: String::new(),
+            program: String::new(),
+            pid: 0,
+            data_plane: None,
+            restarts: 0,
+            up_ms: 0,
+            routers: states.into_iter().enumerate().map(member).collect(),
+        };
+        self.plane.answer(id, Ok(Answer::Ps(status)));
+        stage.turn().expect("it goes on");
+    }
 }
 
 #[test]
 fn back_ends_are_restarted_one_after_the_other_and_get_frames_when_that_is_done() {
     let mut stage = Stage::up(BACK_ENDS);
     stage.until(|stage| stage.kernel.running().len() == 2);
-    let plane = stage.planes().remove(0);
+    let mut members = Members { plane: stage.planes().remove(0), question: None, drains: Vec::new() };
     let _client = stage.client(&Request::Restart { router: "core".to_owned() });
-    tell(&mut stage, &plane, ["serving", "serving"]);
-    assert_eq!(drains(&plane), [("core_0".to_owned(), true)]);
-    tell(&mut stage, &plane, ["leaving", "serving"]);
+    members.tell(&mut stage, ["serving", "serving"]);
+    assert_eq!(members.drains(), [("core_0".to_owned(), true)]);
+    members.tell(&mut stage, ["leaving", "serving"]);
     let mut told = Vec::new();
     stage.until(|_| {
-        told.extend(drains(&plane));
+        told.extend(members.drains());
         !told.is_empty()
     });
     assert_eq!(told, [("core_0".to_owned(), false)]);
     assert!(stage.kernel.done().contains(&"restart core_0".to_owned()), "{:?}", stage.kernel.done());
     for states in [["starting", "serving"], ["serving", "serving"], ["serving", "serving"]] {
-        tell(&mut stage, &plane, states);
+        members.tell(&mut stage, states);
     }
-    assert_eq!(drains(&plane), [("core_1".to_owned(), true)]);
+    assert_eq!(members.drains(), [("core_1".to_owned(), true)]);
 }
