@@ -20,8 +20,15 @@ use crate::test::{self, TestOptions};
 /// Prefixes and suffixes of files that are text, or measurement results: changing them affects no test.
 const TEXT: ([&str; 3], [&str; 2]) = (["docs/", "results/", "LICENSE"], [".md", ".svg"]);
 /// Text files that tests read.
-const TESTED_TEXT: [&str; 5] =
-    ["docs/control.md", "docs/file.md", "docs/json.md", "docs/papers.toml", "examples/README.md"];
+const TESTED_TEXT: [&str; 7] = [
+    "SECURITY.md",
+    "docs/control.md",
+    "docs/file.md",
+    "docs/forwarding.md",
+    "docs/json.md",
+    "docs/papers.toml",
+    "examples/README.md",
+];
 
 /// Result of a run, as recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

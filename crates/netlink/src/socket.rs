@@ -166,7 +166,7 @@ impl Connection {
         loop {
             let len = receive(&self.socket, &mut self.buffer)?;
             for answer in answers(&self.buffer[..len]) {
-                let answer = answer?;
+                let answer = answer.inspect_err(|_| discard(&self.socket))?;
                 if answer.sequence != sequence {
                     continue;
                 }
@@ -202,6 +202,18 @@ impl Connection {
 /// Opens an rtnetlink socket.
 pub(crate) fn open() -> io::Result<Socket> {
     Socket::new(NETLINK_ROUTE)
+}
+
+/// Discards what the kernel has still to answer: it refuses another dump (EBUSY) until the last one was read to its end.
+fn discard(socket: &Socket) {
+    let mut none: &mut [u8] = &mut [];
+    loop {
+        match socket.recv_from(&mut none, libc::MSG_DONTWAIT) {
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(_) => return,
+        }
+    }
 }
 
 /// Receives one datagram from the kernel into `buffer`. Returns its length.

@@ -13,7 +13,7 @@ use api::{ControlQuestion, Outcome, Ticket};
 use config::Router;
 use config::learned::Lesson;
 use frr::Options;
-use netlink::{Kept, Mirror};
+use netlink::{Change, Kept, Mirror, News};
 use netns::Namespace;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -282,10 +282,14 @@ impl ControlPlane {
         let Self { mirror, is_behind, forwarder, daemons, .. } = self;
         // What was reported is lost if it fails: everything is taken once it can be read again.
         let was_behind = std::mem::replace(is_behind, news.is_err());
-        let news = news.unwrap_or_default();
+        let has_caught_up = was_behind && !*is_behind;
+        let mut news = news.unwrap_or_default();
+        if has_caught_up {
+            news.extend(mirror.links().iter().cloned().map(|link| News::Link(Change::Set(link))));
+        }
         daemons.watch_links(&news, now);
         let Forwarder::Machine(path) = forwarder else { return };
-        if was_behind && !*is_behind {
+        if has_caught_up {
             path.routes.resynchronize(mirror);
         } else {
             news.iter().for_each(|one| path.routes.take(one, mirror));
