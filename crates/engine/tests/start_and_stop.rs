@@ -84,13 +84,19 @@ impl Held {
     }
 }
 
-/// Counts threads that are not exiting: a joined thread leaves its folder in /proc a moment later.
+/// Counts threads that are not exiting: a joined thread leaves its folder in /proc a moment later. The engine's reserve for
+/// take-downs stays as long as the process.
 fn threads() -> usize {
     /// The kernel's flag for an exiting thread (`PF_EXITING`), in the seventh field after the name
     /// (proc_pid_stat(5)).
     const EXITING: u64 = 4;
+    /// Its name, of which the kernel keeps 15 octets.
+    const RESERVE: &str = "(ringroad/reserv)";
     let stays = |task: &fs::DirEntry| {
         let stat = fs::read_to_string(task.path().join("stat")).ok()?;
+        if stat.contains(RESERVE) {
+            return None;
+        }
         let flags = stat.rsplit_once(") ")?.1.split(' ').nth(6)?.parse::<u64>().ok()?;
         (flags & EXITING == 0).then_some(())
     };
