@@ -212,6 +212,7 @@ fn who_is_removed_is_not_touched_any_more() {
         let send = || {
             while !is_done.load(Ordering::SeqCst) {
                 deliver(&balancer, (0..20).map(|n| frame(n, 0)).collect());
+                std::thread::yield_now();
             }
         };
         // More threads than lanes.
