@@ -243,7 +243,7 @@ impl Supervisor {
             ToSupervisor::Event { kind, router, of_peer, message, .. } => {
                 // The data plane serves its NICs; an end of theirs is reported by the data plane.
                 if router.is_none_or(|router| router == name) && !of_peer {
-                    self.events.record_from_data_plane(&kind, Some(name), message, now);
+                    self.events.record_from_process(&kind, name, message, now);
                     self.display.leave();
                 }
             }
