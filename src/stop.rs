@@ -11,8 +11,8 @@ use api::folder::LOCK;
 use command_line::client::{self, Kind};
 use command_line::group;
 
-/// Time limit for the end of a run.
-const END: Duration = Duration::from_secs(30);
+/// Time limit for the end of a run, as in its unit of systemd.
+const END: Duration = Duration::from_secs(90);
 /// Time between two checks whether it has ended.
 const LOOK: Duration = Duration::from_millis(10);
 
