@@ -37,10 +37,12 @@ struct Watched {
     router: Option<String>,
     /// Whether the members of groups are shown.
     members: bool,
+    /// As the run reported them: those of each member of a group.
     last: Counters,
 }
 
-/// Shows the activity in each second of a router, a run, or all runs, until it is interrupted.
+/// Shows the activity in each second of a router, a run, or all runs, until it is interrupted or nobody reads
+/// what it prints any more.
 ///
 /// # Errors
 /// There is no such router or run, or it goes away.
@@ -55,15 +57,22 @@ pub(crate) fn top(options: &Options) -> Result<()> {
     let mut screen = Screen::of_stdout();
     let mut next = Instant::now();
     loop {
-        next += SECOND;
+        next = following(next, Instant::now());
         thread::sleep(next.saturating_duration_since(Instant::now()));
         let texts = watched.iter_mut().map(|run| run.go_on(options.json));
         let text = client::plain(&texts.collect::<Result<String>>()?);
-        command_line::print(&if options.json { text } else { screen.draw(&text) })?;
-        if options.once {
+        let text = if options.json { text } else { screen.draw(&text) };
+        if !command_line::print_while_read(&text)? || options.once {
             return Ok(());
         }
     }
+}
+
+/// When to read the counters after the reading that was due at `last`. After a pause (Ctrl-Z, a host that slept)
+/// the seconds missed are not made up for.
+fn following(last: Instant, now: Instant) -> Instant {
+    let next = last + SECOND;
+    if next > now { next } else { now + SECOND }
 }
 
 impl Watched {
@@ -78,23 +87,22 @@ impl Watched {
 
     fn read(&mut self) -> Result<Counters> {
         match self.target.client.ask(&Request::Counters { router: self.router.clone() })? {
-            Answer::Counters(counters) if self.members || self.is_of_member() => Ok(counters),
-            Answer::Counters(counters) => Ok(group::added_up(counters)),
+            Answer::Counters(counters) => Ok(counters),
             _ => Err(unexpected().into()),
         }
     }
 
-    /// Whether it is about a member of a group alone.
-    fn is_of_member(&self) -> bool {
-        self.router.as_deref().and_then(group::around).is_some()
+    /// Whether members of groups are shown: all of them, or the one that it is about.
+    fn shows_members(&self) -> bool {
+        self.members || self.router.as_deref().and_then(group::around).is_some()
     }
 
     /// Output for the time since the last call.
     fn go_on(&mut self, json: bool) -> Result<String> {
         let now = self.read()?;
-        let interval = Interval::between(&self.last, &now);
-        let layout = self.layout(&now);
-        self.last = now;
+        let last = std::mem::replace(&mut self.last, now.clone());
+        let (last, now) = if self.shows_members() { (last, now) } else { group::both_added_up(last, now) };
+        let (interval, layout) = (Interval::between(&last, &now), self.layout(&now));
         let run = &self.target.status.run;
         if !json {
             return Ok(format!("run {run}\n{}", interval.table_of(&layout)));
@@ -105,8 +113,7 @@ impl Watched {
     /// Routers in the order of their file, each with its NICs that have counters.
     fn layout(&self, counters: &Counters) -> Layout {
         let routers = &self.target.status.routers;
-        let routers =
-            if self.members || self.is_of_member() { routers.clone() } else { group::folded(routers) };
+        let routers = if self.shows_members() { routers.clone() } else { group::folded(routers) };
         let is_shown = |name: &str| self.router.as_deref().is_none_or(|only| group::is_meant(name, only));
         let shown = routers.into_iter().map(|router| router.name).filter(|name| is_shown(name));
         shown.map(|router| (router.clone(), nics(counters, &router))).collect()

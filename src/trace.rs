@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use api::{Answer, Fate, Filter, Packet, Request, TraceEnd};
 use clap::Args;
 use command_line::client::{self, Kind, unexpected};
@@ -23,8 +23,8 @@ pub(crate) struct Options {
     #[arg(long, default_value_t = 10)]
     count: u32,
     /// End after so many seconds
-    #[arg(long, default_value_t = 30.0)]
-    seconds: f64,
+    #[arg(long, default_value = "30", value_parser = command_line::seconds)]
+    seconds: Duration,
     /// Only packets from this address
     #[arg(long, value_name = "ADDRESS")]
     from: Option<IpAddr>,
@@ -53,20 +53,18 @@ fn protocol(word: &str) -> Result<u8, String> {
 }
 
 impl Options {
-    fn request(&self, router: &str, nic: &str) -> Result<(Request, Duration)> {
-        let timeout = Duration::try_from_secs_f64(self.seconds)
-            .ok()
-            .with_context(|| format!("--seconds {}: not a time", self.seconds))?;
+    fn request(&self, router: &str, nic: &str) -> Request {
         let filter =
             Filter { source: self.from, destination: self.to, protocol: self.protocol, port: self.port };
         let filter = (filter != Filter::default()).then_some(filter);
-        let timeout_ms = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
+        let timeout_ms = u64::try_from(self.seconds.as_millis()).unwrap_or(u64::MAX);
         let (router, nic) = (router.to_owned(), nic.to_owned());
-        Ok((Request::Trace { router, nic, count: self.count, timeout_ms, filter }, timeout))
+        Request::Trace { router, nic, count: self.count, timeout_ms, filter }
     }
 }
 
-/// Prints packets as they are traced, and the number of those that were not examined.
+/// Prints packets as they are traced, and the number of those that were not examined; it also ends when nobody
+/// reads what it prints any more.
 ///
 /// # Errors
 /// There is no such router or NIC, or the run goes away.
@@ -74,14 +72,17 @@ pub(crate) fn trace(options: &Options) -> Result<()> {
     let Some((router, nic)) = options.nic.split_once('.') else {
         bail!("{:?} names no NIC; write e.g. edge.wan", options.nic);
     };
-    let (request, timeout) = options.request(router, nic)?;
     let mut target = client::find(router, Kind::Router)?;
-    target.client.set_timeout(timeout.saturating_add(SLACK));
-    target.client.send(&request)?;
+    target.client.set_timeout(options.seconds.saturating_add(SLACK));
+    target.client.send(&options.request(router, nic))?;
     loop {
         match target.client.next_answer()? {
-            Answer::Packet(packet) if options.json => client::print_from_run(&line(&packet))?,
-            Answer::Packet(packet) => client::print_from_run(&text(&packet))?,
+            Answer::Packet(packet) => {
+                let told = if options.json { line(&packet) } else { text(&packet) };
+                if !command_line::print_while_read(&client::plain(&told))? {
+                    return Ok(());
+                }
+            }
             Answer::Traced(end) if options.json => return client::print_from_run(&last_line(&end)),
             Answer::Traced(end) => return client::print_from_run(&summary(&end)),
             _ => return Err(unexpected().into()),

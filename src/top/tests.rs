@@ -30,3 +30,11 @@ fn an_object_for_each_interval_says_of_which_run_it_is() {
     support::schema::check_lines("top", &text);
     assert!(text.contains(r#""run":"lab""#), "{text}");
 }
+
+#[test]
+fn seconds_that_were_missed_are_not_made_up_for() {
+    let start = Instant::now();
+    assert_eq!(following(start, start + SECOND / 2), start + SECOND, "however long the reading took");
+    let late = start + 60 * SECOND;
+    assert_eq!(following(start, late), late + SECOND);
+}

@@ -1,4 +1,5 @@
 use api::Hop;
+use clap::Parser;
 use support::schema::check_lines;
 
 use super::*;
@@ -93,4 +94,16 @@ fn an_object_for_each_packet_and_one_for_the_end() {
         check_lines("trace", &line(&packet(fate)));
     }
     check_lines("trace traced", &last_line(&TraceEnd { traced: 4, ..TraceEnd::default() }));
+}
+
+#[test]
+fn a_time_that_no_clock_reaches_is_refused() {
+    let read = |seconds: &str| {
+        let words = ["ringroad", "trace", "edge.wan", "--seconds", seconds];
+        crate::Command::try_parse_from(words).map(|command| command.verb)
+    };
+    assert!(matches!(read("0.5"), Ok(crate::Verb::Trace(options)) if options.seconds.as_millis() == 500));
+    for seconds in ["1e19", "inf", "nan", "-1", "soon"] {
+        assert!(read(seconds).is_err(), "{seconds}");
+    }
 }

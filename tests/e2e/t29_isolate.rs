@@ -369,6 +369,16 @@ mod all {
         through.reaches(100, PATIENCE).expect("it goes by the new route");
         drop(through);
 
+        // It gets another NIC, to which its process connects as to the others.
+        let another = "[[router.nic]]\nname = 'dmz'\nattach = 'null'\naddress = '198.18.0.1/24'\n";
+        let wider = router("apart", 5, "isolate = 'process'") + another + &router("near", 6, "");
+        std::fs::write(stage.path("next.toml"), wider).expect("written");
+        ask(&stage, &["apply", "next.toml"]);
+        assert!(ask(&stage, &["show", "apart"]).contains("dmz null"));
+        let through = flow(&apart, east(5));
+        through.reaches(100, PATIENCE).expect("it forwards with one NIC more");
+        drop(through);
+
         // Apply more memory, all of which its process may share.
         let larger = router("apart", 5, "isolate = 'process'\nmemory = '64M'") + &router("near", 6, "");
         std::fs::write(stage.path("next.toml"), larger).expect("written");

@@ -14,6 +14,10 @@ use crate::Error;
 /// Name of the socket in the folder of its run.
 pub const SOCKET: &str = "control";
 
+/// Name of the file, in the same folder, that is locked as long as the name of the run is taken; the process
+/// number of the run is in it. It is the last that a run removes.
+pub const LOCK: &str = "lock";
+
 /// Base folder of runs and locks: `/run/ringroad` for root, else in the user's own runtime folder. The
 /// folders of runs are in its subfolder `runs`.
 ///

@@ -97,6 +97,23 @@ pub fn added_up(counters: Counters) -> Counters {
     Counters { counters: sum(counters.counters), cpu_ns: sum(counters.cpu_ns), ..counters }
 }
 
+/// Two readings with the counters of members added up, to be compared. What has restarted from zero in between,
+/// or is no longer there, counts as 0 in the first one, as it would by itself: a sum must not decrease because one
+/// member was restarted. A thread that was not there before has no CPU time yet.
+pub fn both_added_up(mut earlier: Counters, mut later: Counters) -> (Counters, Counters) {
+    let forget = |earlier: &mut BTreeMap<String, u64>, later: &BTreeMap<String, u64>| {
+        for (name, value) in earlier {
+            if later.get(name).is_none_or(|later| *later < *value) {
+                *value = 0;
+            }
+        }
+    };
+    forget(&mut earlier.counters, &later.counters);
+    forget(&mut earlier.cpu_ns, &later.cpu_ns);
+    later.cpu_ns.retain(|name, _| earlier.cpu_ns.contains_key(name));
+    (added_up(earlier), added_up(later))
+}
+
 /// The name of a counter or thread as that of its group.
 fn outside(name: &str) -> String {
     let end = name.find(['.', '/']).unwrap_or(name.len());

@@ -50,8 +50,49 @@ fn complain(error: &anyhow::Error) {
 /// # Errors
 /// Standard output cannot be written.
 pub fn print(text: &str) -> anyhow::Result<()> {
-    match io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error.into()),
-        _ => Ok(()),
+    print_while_read(text).map(drop)
+}
+
+/// Like [`print`], for what is printed as long as somebody reads it. Returns false if the reader has closed the
+/// pipe.
+///
+/// # Errors
+/// Standard output cannot be written.
+pub fn print_while_read(text: &str) -> anyhow::Result<bool> {
+    written(&mut io::stdout(), text)
+}
+
+fn written(out: &mut impl Write, text: &str) -> anyhow::Result<bool> {
+    match out.write_all(text.as_bytes()) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Writer that fails in this way.
+    struct Failing(ErrorKind);
+
+    impl Write for Failing {
+        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+            Err(self.0.into())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_reader_that_has_left_is_no_error_but_it_is_known() {
+        let mut text = Vec::new();
+        assert!(written(&mut text, "a line\n").expect("there is room"));
+        assert_eq!(text, b"a line\n");
+        assert!(!written(&mut Failing(ErrorKind::BrokenPipe), "a line\n").expect("it is no error"));
+        assert!(written(&mut Failing(ErrorKind::PermissionDenied), "a line\n").is_err());
     }
 }

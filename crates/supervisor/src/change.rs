@@ -22,6 +22,7 @@ use anyhow::{Result, anyhow, bail};
 use api::{Answer, Request, Ticket};
 use config::{Group, GroupKind, Plan, Power, Setting, Surplus};
 use telemetry::Kind;
+use uplink::SocketBroker;
 
 use super::Supervisor;
 use super::control_plane::ControlJournal;
@@ -228,6 +229,12 @@ impl Changes {
         self.under_way.as_ref().map(|change| &change.next.plan)
     }
 
+    /// Socket pairs that were opened for the change in progress: NICs that it adds to isolated routers are
+    /// connected by them before it is made.
+    pub(super) fn brokers(&self) -> impl Iterator<Item = &SocketBroker> {
+        self.under_way.iter().flat_map(|change| change.next.opened.brokers())
+    }
+
     /// Mutable [`Self::plan`], for tests.
     #[cfg(test)]
     pub(super) fn plan_mut(&mut self) -> Option<&mut Plan> {
@@ -430,11 +437,11 @@ impl Supervisor {
 
     /// Commits a change that all processes have followed: its plan is the one that runs.
     fn commit(&mut self, change: Change, now: Instant) {
-        let Change { wish, next, changes, .. } = change;
+        let Change { wish, next, changes, followed, .. } = change;
         match wish.wanted {
             RequestedChange::File(File { file, dry_run, .. }) => {
                 if !dry_run {
-                    self.adopt(next, now);
+                    self.adopt(next, &followed, now);
                     self.reload_controls();
                     let disturbing = changes.iter().filter(|change| !change.hitless).count();
                     let message =
@@ -446,7 +453,7 @@ impl Supervisor {
                 self.reply(wish.ticket, Ok(Answer::Applied { changes, dry_run }), now);
             }
             RequestedChange::Setting(edit) => {
-                self.adopt(next, now);
+                self.adopt(next, &followed, now);
                 if edit.moves_routers() {
                     self.lock_only_what_runs();
                 }
@@ -456,8 +463,8 @@ impl Supervisor {
         }
     }
 
-    /// Makes this the running plan, and keeps what it needs.
-    fn adopt(&mut self, next: PreparedPlan, now: Instant) {
+    /// Makes this the running plan, which these processes have `followed`, and keeps what it needs.
+    fn adopt(&mut self, next: PreparedPlan, followed: &[Option<String>], now: Instant) {
         let PreparedPlan { plan, opened, metrics, .. } = next;
         self.resources.adopt(opened, &plan, &mut self.link_jobs);
         if let Some(metrics) = metrics {
@@ -467,7 +474,7 @@ impl Supervisor {
         self.kernels.follow(&self.running.plan, now);
         self.follow_controls(now);
         self.follow_parking(&before, now);
-        self.end_processes_of(&before, now);
+        self.end_processes_of(&before, followed, now);
     }
 
     /// Releases locks on names that the run no longer uses, and lowers the ceilings to what it needs.

@@ -25,9 +25,7 @@ impl Supervisor {
         fds.extend(ends.map(|fd| add((fd, PollFlags::IN))));
         fds.extend(self.resources.bells().map(|fd| add((fd, PollFlags::IN))));
         if self.is_up() {
-            fds.extend(
-                self.resources.brokers().flat_map(SocketBroker::asked).map(|fd| add((fd, PollFlags::IN))),
-            );
+            fds.extend(self.brokers().flat_map(SocketBroker::asked).map(|fd| add((fd, PollFlags::IN))));
         }
         fds.extend(
             self.isolated
@@ -52,7 +50,7 @@ impl Supervisor {
 
     /// Event descriptors of threads that have finished work whose result the loop continues with.
     fn threads(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        let mended = self.link_repair.watched().filter(|_| !self.resources.are_being_prepared());
+        let mended = self.link_repair.watched().filter(|_| self.may_mend());
         let (links, changes) = (self.link_monitor.watched(), self.changes.watched());
         let kernels = self.kernels.watched();
         let all = [self.resources.watched(), self.link_jobs.watched(), links, mended, changes, kernels];

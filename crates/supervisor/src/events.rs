@@ -1,5 +1,6 @@
 //! Events of a run, written to standard error and kept for clients that ask.
 
+use std::collections::BTreeMap;
 use std::os::fd::BorrowedFd;
 use std::time::Instant;
 
@@ -17,7 +18,7 @@ pub enum Log {
     Json,
 }
 
-/// Most events accepted from the data plane within a second; a healthy one sends a few.
+/// Most events accepted from the data plane, or the process of a router, within a second; a healthy one sends a few.
 const MOST: u32 = 500;
 /// Most events in one answer.
 const MOST_ANSWERED: usize = 500;
@@ -32,12 +33,21 @@ pub struct Events {
     stderr: Output,
     /// Rate of the data plane's events.
     rate: Rate,
+    /// Rates of the events of processes of isolated routers, by router.
+    processes: BTreeMap<String, Rate>,
+}
+
+/// Counts an event. Returns whether there is budget left for it, and how many events had none in the last second.
+fn spend(rate: &mut Rate, now: Instant) -> (bool, u32) {
+    let lost = rate.turn(now).map_or(0, |came| came.saturating_sub(MOST));
+    (!rate.exceeds(MOST, now), lost)
 }
 
 impl Events {
     /// Creates the log of a run; `stderr` is standard error or its substitute.
     pub fn new(run: &str, format: Option<Log>, stderr: Output, now: Instant) -> Self {
-        Self { run: run.to_owned(), format, log: EventLog::new(), stderr, rate: Rate::new(now) }
+        let (rate, processes) = (Rate::new(now), BTreeMap::new());
+        Self { run: run.to_owned(), format, log: EventLog::new(), stderr, rate, processes }
     }
 
     /// Records an event of the run.
@@ -54,12 +64,28 @@ impl Events {
         message: String,
         now: Instant,
     ) {
-        if let Some(lost) =
-            self.rate.turn(now).and_then(|came| came.checked_sub(MOST)).filter(|lost| *lost > 0)
-        {
+        let budget = spend(&mut self.rate, now);
+        self.record_within(budget, (kind, router), message);
+    }
+
+    /// Records an event that the process of an isolated router reports about that router. Its budget is its own:
+    /// it hides no event of others.
+    pub(crate) fn record_from_process(&mut self, kind: &str, router: &str, message: String, now: Instant) {
+        let rate = self.processes.entry(router.to_owned()).or_insert_with(|| Rate::new(now));
+        let budget = spend(rate, now);
+        self.record_within(budget, (kind, Some(router)), message);
+    }
+
+    fn record_within(
+        &mut self,
+        (is_left, lost): (bool, u32),
+        (kind, router): (&str, Option<&str>),
+        message: String,
+    ) {
+        if lost > 0 {
             self.record(Kind::Notice, format!("{lost} events came too fast and were not kept"));
         }
-        if self.rate.exceeds(MOST, now) {
+        if !is_left {
             return;
         }
         let kind = Kind::ALL.into_iter().find(|known| known.name() == kind).unwrap_or(Kind::Notice);
@@ -193,5 +219,18 @@ mod tests {
         };
         let messages: Vec<_> = events.iter().map(|e| (e.kind.as_str(), e.message.as_str())).collect();
         assert_eq!(messages, [("notice", "500 events came too fast and were not kept"), ("notice", "a b")]);
+    }
+
+    #[test]
+    fn a_process_that_floods_hides_nothing_of_others() {
+        let now = Instant::now();
+        let mut events = Events::new("lab", None, Output::new(None), now);
+        for _ in 0..2 * MOST {
+            events.record_from_process("notice", "edge", "x".to_owned(), now);
+        }
+        assert_eq!(events.count(), u64::from(MOST));
+        events.record_from_process("failed", "core", "its own trouble".to_owned(), now);
+        events.record_from_data_plane("charged", Some("west"), "and another's".to_owned(), now);
+        assert_eq!(events.count(), u64::from(MOST) + 2);
     }
 }

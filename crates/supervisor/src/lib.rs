@@ -355,7 +355,7 @@ impl Supervisor {
         self.attend_placing(now);
         // Before the data plane is up, no thread waits at the other end.
         if self.is_up() {
-            self.resources.brokers().for_each(SocketBroker::serve_request);
+            self.brokers().for_each(SocketBroker::serve_request);
         }
         self.tend();
         self.mend(now);
@@ -372,6 +372,11 @@ impl Supervisor {
         self.accounting.attend(now);
         self.attend_display(now);
         Ok(self.is_over(now))
+    }
+
+    /// Socket pairs between the processes of isolated routers and their NICs, with those of a change in progress.
+    fn brokers(&self) -> impl Iterator<Item = &SocketBroker> {
+        self.resources.brokers().chain(self.changes.brokers())
     }
 
     fn attend_display(&mut self, now: Instant) {

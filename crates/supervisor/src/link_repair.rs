@@ -84,6 +84,12 @@ impl LinkRepair {
         self.at_work.start("ringroad/mending", work);
     }
 
+    /// Starts a repair that has opened this for a NIC.
+    #[cfg(test)]
+    pub(super) fn has_opened(&mut self, wanted: NicRequirements, opened: Box<dyn HostResource>) {
+        self.start(move || RepairResult::Opened(wanted, Ok(Some(opened))));
+    }
+
     /// Descriptor to poll for reading.
     pub(super) fn watched(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
         self.at_work.watched()
@@ -91,9 +97,15 @@ impl LinkRepair {
 }
 
 impl Supervisor {
+    /// Returns true if a repaired link can be put in its place: the links are here, and the data plane follows
+    /// the running plan. During a change it may follow the next one, in which the NIC may have another link.
+    pub(super) fn may_mend(&self) -> bool {
+        !self.resources.are_being_prepared() && self.changes.plan().is_none()
+    }
+
     /// Takes the result of a finished repair.
     pub(super) fn mend(&mut self, now: Instant) {
-        if self.resources.are_being_prepared() {
+        if !self.may_mend() {
             return;
         }
         match self.link_repair.at_work.finished() {

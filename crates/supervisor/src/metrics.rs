@@ -10,6 +10,7 @@ use rustix::event::PollFlags;
 use sched::ceiling::Resource;
 use sched::promises;
 use telemetry::{Limits, Metric, Page, Place, Responder};
+use uplink::Undo;
 
 use super::request_router::Requester;
 use super::{Supervisor, account, control_plane};
@@ -79,8 +80,11 @@ impl Metrics {
 }
 
 fn bind(listen: &Listen, lock: &mut RunLock) -> Result<Responder> {
-    if let Listen::Unix(path) = listen {
-        lock.add_rubbish(path);
+    // Not as a file: if the place is refused, or not used any more, what lies there is another program's.
+    if let Listen::Unix(path) = listen
+        && let Some(undo) = Undo::of_socket(path)
+    {
+        lock.add_undo(&undo);
     }
     let place = match listen {
         Listen::Tcp(address) => Place::Tcp(*address),

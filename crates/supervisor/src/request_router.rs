@@ -229,7 +229,8 @@ impl Supervisor {
 
     fn request_isolated(&mut self, ticket: Ticket, request: Request, now: Instant) {
         let Some(name) = self.is_for(&request) else { return };
-        let Some(isolated) = self.isolated.get_mut(&name) else { return };
+        // A change may have given the router its process within this iteration of the loop.
+        let isolated = self.isolated.entry(name.clone()).or_default();
         if isolated.is_up() {
             let id = self.request_router.number_of(Some(name.clone()), client(ticket, request.clone()));
             return self.say_to(Some(&name), &ToPlane::Ask { id, request }, Vec::new(), now);
@@ -299,8 +300,9 @@ impl Supervisor {
         }
         let known = self.request_router.asked.get(&id).filter(|(asked, _)| asked.as_deref() == whom);
         let Some((_, requester)) = known.cloned() else { return };
-        // Further answers follow only a packet.
-        if !matches!(outcome, Ok(Answer::Packet(_))) {
+        // Further answers follow only a packet of a trace.
+        let is_trace = matches!(requester, Requester::Client(_, Request::Trace { .. }));
+        if !(is_trace && matches!(outcome, Ok(Answer::Packet(_)))) {
             self.request_router.asked.remove(&id);
         }
         match requester {
@@ -325,7 +327,7 @@ impl Supervisor {
             }
             (Requester::Metrics, Ok(Answer::Counters(counters))) => self.publish(&counters),
             (Requester::Metrics, Err(_)) => self.publish_nothing(now),
-            (Requester::Client(ticket, _), Ok(packet @ Answer::Packet(_))) => {
+            (Requester::Client(ticket, Request::Trace { .. }), Ok(packet @ Answer::Packet(_))) => {
                 self.request_router.server.answer_part(ticket, packet, now);
             }
             (Requester::Client(ticket, _), Ok(answer)) => {

@@ -240,11 +240,11 @@ impl Resources {
         router: &Router,
     ) -> Result<(Vec<Supply>, Vec<OwnedFd>)> {
         let mut given = Handover::default();
-        if let Some(kvm) = &self.kvm {
+        if let Some(kvm) = self.kvm.as_ref().or(opened.kvm.as_ref()) {
             given.add(SupplyKind::Kvm, "", (Value::Null, vec![kvm.as_fd()]))?;
         }
         for nic in router.nics.iter().map(|nic| label(router, nic)) {
-            if let Some(broker) = self.brokers.get(&nic) {
+            if let Some(broker) = self.passage(opened, &nic) {
                 given.add(SupplyKind::Uplink, &nic, of_door(broker.front()))?;
             }
         }

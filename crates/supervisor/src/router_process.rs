@@ -243,7 +243,7 @@ impl Supervisor {
             ToSupervisor::Event { kind, router, of_peer, message, .. } => {
                 // The data plane serves its NICs; an end of theirs is reported by the data plane.
                 if router.is_none_or(|router| router == name) && !of_peer {
-                    self.events.record_from_data_plane(&kind, Some(name), message, now);
+                    self.events.record_from_process(&kind, name, message, now);
                     self.display.leave();
                 }
             }
@@ -284,8 +284,9 @@ impl Supervisor {
     }
 
     /// Ends processes after the plan changed from `before`: those of routers that have none any more, and
-    /// those that were started with a part of the plan that has changed, which are then started anew.
-    pub(super) fn end_processes_of(&mut self, before: &Plan, now: Instant) {
+    /// those that were started with a part of the plan that has changed and have not `followed`, because they
+    /// were still coming up when the others were told. These are started again.
+    pub(super) fn end_processes_of(&mut self, before: &Plan, followed: &[Option<String>], now: Instant) {
         for old in before.isolated() {
             let name = old.name.as_str();
             let Some(restart) = router(&self.running.plan, name).map(|router| router.restart) else {
@@ -298,11 +299,26 @@ impl Supervisor {
                 isolated.make_due();
             }
             let is_other = before.of_isolated(name) != self.running.plan.of_isolated(name);
-            let early = self.isolated.get_mut(name).filter(|isolated| is_other && !isolated.is_up());
-            if let Some(plane) = early.and_then(|isolated| isolated.lifecycle.plane.take()) {
-                self.kill(Some(name), plane, now);
+            if is_other && !followed.iter().any(|whom| whom.as_deref() == Some(name)) {
+                self.end_outdated(name, now);
             }
         }
+    }
+
+    /// Kills the process of a router, if it has one, because it runs what an earlier plan says. The next one is
+    /// due at once.
+    fn end_outdated(&mut self, name: &str, now: Instant) {
+        let Some(isolated) = self.isolated.get_mut(name) else { return };
+        let Some(plane) = isolated.lifecycle.plane.take() else { return };
+        isolated.counted.clear();
+        isolated.lifecycle.up_since = None;
+        if plane.is_up {
+            let what = format!("its process (pid {}) came up during a change, and is replaced", plane.pid());
+            self.tell_of(name, Kind::Notice, what, now);
+        }
+        self.placement.forget(Some(name));
+        self.kill(Some(name), plane, now);
+        self.forget_questions_of(Some(name), now);
     }
 
     /// Reclaims routes of groups that no member can have any more: a process that was killed reads them until it has ended.

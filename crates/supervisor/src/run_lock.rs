@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
-use api::folder::base;
+use api::folder::{LOCK, base};
 use host::users;
 use uplink::Undo;
 
@@ -147,14 +147,14 @@ impl RunLock {
     /// Announces a file of the run that is to be removed if this process is killed.
     pub(crate) fn add_rubbish(&self, path: &Path) {
         if let Some((_, folder)) = self.run() {
-            self.cleanup_list.add_rubbish(&folder.join("lock"), path);
+            self.cleanup_list.add_rubbish(&folder.join(LOCK), path);
         }
     }
 
     /// Announces a host object that is to be removed if this process is killed.
     pub(crate) fn add_undo(&self, undo: &Undo) {
         if let Some((_, folder)) = self.run() {
-            self.cleanup_list.add_undo(&folder.join("lock"), undo);
+            self.cleanup_list.add_undo(&folder.join(LOCK), undo);
         }
     }
 
@@ -165,7 +165,7 @@ impl RunLock {
     /// The run has no name yet.
     pub(crate) fn journal(&self) -> Result<impl FnMut(&sched::Undo) + Send + use<>> {
         let (_, folder) = self.run().context("a run has a folder")?;
-        let (cleanup_list, lock) = (self.cleanup_list.clone(), folder.join("lock"));
+        let (cleanup_list, lock) = (self.cleanup_list.clone(), folder.join(LOCK));
         Ok(move |undo: &sched::Undo| cleanup_list.add_schedule(&lock, undo))
     }
 
@@ -175,7 +175,7 @@ impl RunLock {
     /// The run has no name yet.
     pub(crate) fn leftovers(&self) -> Result<impl FnMut(Remains<'_>) + Send + use<>> {
         let (_, folder) = self.run().context("a run has a folder")?;
-        let (cleanup_list, lock) = (self.cleanup_list.clone(), folder.join("lock"));
+        let (cleanup_list, lock) = (self.cleanup_list.clone(), folder.join(LOCK));
         Ok(move |rest: Remains<'_>| cleanup_list.add_rest(&lock, &rest))
     }
 
@@ -220,7 +220,7 @@ impl RunLock {
     }
 
     fn take_run(&mut self, name: &str) -> Result<()> {
-        let path = self.runs().join(name).join("lock");
+        let path = self.runs().join(name).join(LOCK);
         let lock = self.lock(&path, &format!("a run named '{name}' is already there"))?;
         self.run = Some(Run { name: name.to_owned(), lock });
         Ok(())

@@ -92,3 +92,24 @@ fn counters_of_members_are_added_up() {
     );
     assert_eq!(sum.cpu_ns, values(&[("core/vcpu0", 11)]));
 }
+
+#[test]
+fn a_member_that_was_restarted_or_has_left_does_not_make_a_sum_decrease() {
+    let reading = |counters: &[(&str, u64)], cpu_ns: &[(&str, u64)]| {
+        let values = |values: &[(&str, u64)]| -> BTreeMap<String, u64> {
+            values.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect()
+        };
+        Counters { counters: values(counters), cpu_ns: values(cpu_ns), ..Counters::default() }
+    };
+    let before = reading(
+        &[("core_0.wan.rx.frames", 1000), ("core_1.wan.rx.frames", 900), ("core_2.wan.rx.frames", 800)],
+        &[("core_0/vcpu0", 100), ("core_1/vcpu0", 90)],
+    );
+    let after = reading(
+        &[("core_0.wan.rx.frames", 1005), ("core_1.wan.rx.frames", 7)],
+        &[("core_0/vcpu0", 103), ("core_1/vcpu0", 2), ("core_3/vcpu0", 50)],
+    );
+    let (before, after) = both_added_up(before, after);
+    assert_eq!(after.counters["core.wan.rx.frames"] - before.counters["core.wan.rx.frames"], 12);
+    assert_eq!(after.cpu_ns["core/vcpu0"] - before.cpu_ns["core/vcpu0"], 5);
+}

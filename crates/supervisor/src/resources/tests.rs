@@ -187,3 +187,23 @@ fn a_tap_of_a_kernel_router_is_closed_when_its_router_becomes_a_machine() {
     held.adopt(Resources::default(), &after, &mut link_jobs);
     assert_eq!(tended(&mut link_jobs, &notes), ["tap: closed"]);
 }
+
+#[test]
+fn the_process_of_a_router_is_handed_what_was_just_opened_for_a_new_nic() {
+    let isolated = |nics: &[&str]| {
+        let nic = |name: &&str| format!("[[router.nic]]\nname = \"{name}\"\nattach = \"null\"\n");
+        let nics: String = nics.iter().map(nic).collect();
+        let router = "[[router]]\nname = \"edge\"\nengine = \"kvm\"\nisolate = \"process\"\n";
+        config::parse(&format!("{router}{nics}"), "x.toml").expect("good")
+    };
+    let (before, after) = (isolated(&["lan"]), isolated(&["lan", "dmz"]));
+    // The test needs no KVM.
+    let opened = |plan: &Plan, held: AlreadyOpen| {
+        Resources::open(plan, &AlreadyOpen { kvm: true, ..held }).expect("opened")
+    };
+    let held = opened(&before, AlreadyOpen::default());
+    let next = opened(&after, held.held(&after));
+    let (supplies, _) = held.isolated_supplies(&next, &after.routers[0]).expect("descriptors");
+    let of: Vec<&str> = supplies.iter().map(|supply| supply.of.as_str()).collect();
+    assert_eq!(of, ["edge.lan", "edge.dmz"]);
+}

@@ -9,6 +9,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use api::folder::LOCK;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
@@ -90,7 +91,7 @@ fn remove(path: &Path) {
     let Some(folder) = path.parent() else { return };
     let _ = fs::remove_dir(folder);
     // The lock of a run lies in a folder of its own, which lies in the folder of all runs.
-    if let (true, Some(runs)) = (path.ends_with("lock"), folder.parent()) {
+    if let (true, Some(runs)) = (path.ends_with(LOCK), folder.parent()) {
         let _ = fs::remove_dir(runs);
     }
 }

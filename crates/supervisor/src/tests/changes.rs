@@ -1,15 +1,19 @@
 //! A change of the plan is made as a whole or not at all, whichever process refuses it or dies meanwhile.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 use std::time::Duration;
 
 use api::{Answer, Client, Request};
 use config::Plan;
 use link::{ToPlane, ToSupervisor};
 use proptest::prelude::*;
+use sched::{ApplyError, Outline, Thread};
 
 use super::questions::{ISOLATED, isolated};
 use super::stage::{ONE, Scripted, Stage};
+use crate::thread_placement::OutlineApplier;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -189,6 +193,61 @@ fn a_process_that_is_not_started_again_is_so_as_soon_as_its_policy_is_another() 
     set_restart(&mut stage, None, "always");
     stage.turn().expect("it goes on");
     assert_eq!(stage.started(), 3);
+}
+
+/// Places no thread, and waits for another run as long as the test says.
+struct Waiting(Rc<Cell<bool>>);
+
+impl OutlineApplier for Waiting {
+    fn make(&mut self, _: &Outline) -> Result<(), ApplyError> {
+        Ok(())
+    }
+
+    fn try_lock(&mut self, _: &Outline) -> Result<bool, ApplyError> {
+        Ok(!self.0.get())
+    }
+
+    fn unlock(&mut self) {}
+
+    fn locked_out(&self) -> ApplyError {
+        unreachable!("the test lets it go on before")
+    }
+
+    fn place(&mut self, _: &[Thread]) -> Vec<ApplyError> {
+        Vec::new()
+    }
+
+    fn let_go(&mut self) {}
+
+    fn undo_all(&mut self) -> Vec<ApplyError> {
+        Vec::new()
+    }
+}
+
+/// It was told the plan before, and not to follow, because it did not listen yet.
+#[test]
+fn a_process_that_comes_up_during_a_change_is_replaced_by_one_that_runs_what_comes_of_it() {
+    let is_locked = Rc::new(Cell::new(true));
+    let mut stage = Stage::start_with(ISOLATED, Box::new(Waiting(is_locked.clone())));
+    let main = stage.plane();
+    main.say(&ToSupervisor::Started { at_ns: 0 });
+    stage.turn().expect("it goes on");
+    let own = stage.plane();
+    let mut client = stage.client(&set("edge", "spin", "9us"));
+    main.follows().expect("it is to follow");
+    stage.turn().expect("it goes on");
+    assert!(stage.supervisor().placement.pending.is_waiting(), "the threads are next");
+    own.say(&ToSupervisor::Started { at_ns: 0 });
+    stage.turn().expect("it goes on");
+    assert!(!own.was_killed(), "nothing is changed yet");
+    is_locked.set(false);
+    stage.after(SECOND / 10).expect("it goes on");
+    done(&mut client);
+    assert!(own.was_killed());
+    stage.turn().expect("it goes on");
+    let next = begins_with(&stage.plane());
+    assert_eq!(next, stage.plan().of_isolated("edge").expect("there is one"));
+    assert_eq!(next.routers[0].spin, config::Spin::For(Duration::from_micros(9)));
 }
 
 /// Reaction of a process to a change.

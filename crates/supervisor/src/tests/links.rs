@@ -1,14 +1,15 @@
 //! The kernel does not answer requests about links because another process changes interfaces: the event loop
 //! does not wait.
 
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use api::Request;
+use api::{Answer, Request};
 use link::ToPlane;
-use rustix::event::{EventfdFlags, eventfd};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use uplink::{Cable, Tap};
 
 use super::stage::Stage;
@@ -19,16 +20,20 @@ const SECOND: Duration = Duration::from_secs(1);
 const FILE: &str = "[[router]]\nname = \"edge\"\nengine = \"process\"\n\
                     [[router.nic]]\nname = \"wan\"\nattach = \"tap:t0\"\naddress = \"192.0.2.1/24\"\n";
 
+/// Stand-in for the TAP of the file.
+fn tap() -> Tap {
+    let queue = eventfd(0, EventfdFlags::CLOEXEC).expect("a descriptor");
+    Tap::from_descriptors("t0", vec![queue], Default::default()).expect("a TAP")
+}
+
 /// A run with a link whose check does not finish until the test says what is seen.
 fn hung() -> (Stage, Sender<bool>) {
     let mut stage = Stage::up(FILE);
     let (answer, answers) = channel();
     let answers = Mutex::new(answers);
     let plan = stage.supervisor().running.plan.clone();
-    let queue = eventfd(0, EventfdFlags::CLOEXEC).expect("a descriptor");
-    let tap = Tap::from_descriptors("t0", vec![queue], Default::default()).expect("a TAP");
     let at = plan.nics().next().expect("a NIC");
-    stage.supervisor().resources.put(at, attach::link(tap));
+    stage.supervisor().resources.put(at, attach::link(tap()));
     stage.supervisor().link_monitor.see = Arc::new(move |look| {
         let running = answers.lock().unwrap_or_else(PoisonError::into_inner).recv().unwrap_or(false);
         let cable = Some(Cable { running, mac: None });
@@ -91,4 +96,35 @@ fn a_look_at_what_was_there_before_is_nothing() {
     answer.send(true).expect("it is waited for");
     stage.until(|stage| stage.supervisor().link_monitor.watched().is_none());
     assert!(stage.supervisor().link_monitor.lost.is_empty());
+}
+
+/// During a change the data plane may follow a plan in which the NIC has another link.
+#[test]
+fn a_link_that_was_made_again_is_handed_over_when_a_change_is_over() {
+    let mut stage = Stage::up(FILE);
+    let plan = stage.plan().clone();
+    stage.supervisor().resources.put(plan.nics().next().expect("a NIC"), attach::link(tap()));
+    let [router, key, value] = ["edge", "limit", "5kpps"].map(str::to_owned);
+    let _client = stage.client(&Request::Set { router, key, value });
+    let plane = stage.plane();
+    let (id, _) = plane.is_to_become().expect("it is to follow");
+    let wanted = crate::resources::wanted(&plan, "edge.wan").expect("it is there");
+    stage.supervisor().link_repair.has_opened(wanted, attach::link(tap()));
+    is_ready(stage.supervisor().link_repair.watched().expect("it is at work"));
+    stage.turn().expect("it goes on");
+    let is_handed = || {
+        std::iter::from_fn(|| plane.told())
+            .any(|told| matches!(told, ToPlane::Replace { nic, .. } if nic == "edge.wan"))
+    };
+    assert!(!is_handed(), "the change is not made yet");
+    plane.answer(id, Ok(Answer::Applied { changes: Vec::new(), dry_run: false }));
+    stage.turn().expect("it goes on");
+    assert!(is_handed());
+}
+
+/// Waits until a descriptor can be read.
+fn is_ready(descriptor: BorrowedFd<'_>) {
+    let patience = Timespec { tv_sec: 60, tv_nsec: 0 };
+    let mut fds = [PollFd::from_borrowed_fd(descriptor, PollFlags::IN)];
+    assert_eq!(poll(&mut fds, Some(&patience)), Ok(1));
 }

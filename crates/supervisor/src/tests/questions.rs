@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use api::{Answer, Counters, Request};
+use api::{Answer, Counters, Fate, Packet, Request};
 use link::{ToPlane, ToSupervisor};
 
 use super::stage::{ONE, Scripted, Stage};
@@ -230,4 +230,43 @@ fn the_process_of_a_router_hears_of_no_neighbour() {
         assert!(text.iter().any(|line| line.contains(own)), "{own}: {text:#?}");
         assert!(!text.iter().any(|line| line.contains(neighbours)), "{neighbours}: {text:#?}");
     }
+}
+
+/// A router's process answers for its own router alone, and once.
+#[test]
+fn a_process_that_answers_with_packets_ends_no_answer_of_others() {
+    let (mut stage, main, own) = isolated();
+    let mut client = stage.client(&Request::Counters { router: None });
+    let id = own.asked(|request| matches!(request, Request::Counters { .. })).expect("it is asked");
+    for number in 0..2 {
+        let packet = Packet {
+            number,
+            at_ns: 0,
+            len: 60,
+            headers: String::new(),
+            hops: Vec::new(),
+            fate: Fate::Kept { after_ns: None },
+        };
+        own.answer(id, Ok(Answer::Packet(Box::new(packet))));
+    }
+    stage.turn().expect("it goes on");
+    main.serve(&[("core.lan.rx.frames".to_owned(), 7)].into());
+    stage.turn().expect("it goes on");
+    assert_eq!(counted(&mut client)["core.lan.rx.frames"], 7);
+}
+
+/// A change that gives a router a process of its own may be made after the loop has looked after processes, and
+/// before it looks after clients.
+#[test]
+fn who_asks_for_a_router_whose_process_was_not_looked_after_yet_is_answered() {
+    let (mut stage, _main, _own) = isolated();
+    let mut client = stage.client(&Request::Events { since: None });
+    client.next_answer().expect("events");
+    client.send(&Request::Start { router: "edge".to_owned() }).expect("sent");
+    let now = stage.now;
+    let supervisor = stage.supervisor();
+    supervisor.isolated.clear();
+    supervisor.attend_clients(now);
+    let answer = client.next_answer().expect("an answer");
+    assert!(matches!(answer, Answer::Done { message } if message == "the process of router edge is started"));
 }

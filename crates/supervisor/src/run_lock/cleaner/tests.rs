@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use rustix::event::{PollFd, PollFlags, poll};
 
 use super::*;
+use crate::metrics::Metrics;
+use crate::run_lock::RunLock;
 
 /// List of a cleaner.
 type Locks = Vec<(PathBuf, Vec<CleanupItem>)>;
@@ -190,4 +192,24 @@ fn one_that_cannot_be_started_is_tried_again() {
     assert!(line.starts_with("cannot start the process that cleans up: "), "{line}");
     assert!(line.ends_with("; once more in 200ms"), "{line}");
     assert_eq!(cleaner.due(), Some(due + Duration::from_millis(200)));
+}
+
+/// A refused place stays on the list: a file there is another program's.
+#[test]
+fn where_metrics_were_to_be_served_only_a_deserted_socket_is_removed() {
+    let base = tempfile::tempdir().expect("a folder");
+    let file = base.path().join("prom");
+    fs::write(&file, "another program's").expect("written");
+    let text = format!(
+        "[telemetry]\nprometheus = \"unix:{}\"\n[[router]]\nname = \"edge\"\nengine = \"process\"\n\
+         [[router.nic]]\nname = \"lan\"\nattach = \"null\"\n",
+        file.display()
+    );
+    let plan = config::parse(&text, "x.toml").expect("a good file");
+    let mut lock = RunLock::unguarded(base.path());
+    lock.name_run("lab", false).expect("a free name");
+    Metrics::open(&plan, &mut lock).expect_err("it is no socket");
+    let undo = Undo::of_socket(&file).expect("its path is known");
+    let expected = (base.path().join("runs/lab/lock"), vec![CleanupItem::Made(undo)]);
+    assert_eq!(told(&lock.cleanup_list), [expected]);
 }
