@@ -334,6 +334,7 @@ fn an_interval_that_is_too_wide_says_nothing_and_a_narrow_one_counts() {
     assert_eq!(verdict(90.0, summary(100.0, 91.0)), Verdict::Fails);
     assert_eq!(verdict(90.0, summary(100.0, 50.0)), Verdict::NotRun);
     assert_eq!(verdict(96.0, summary(100.0, 50.0)), Verdict::Holds, "its own median is near enough");
+    assert_eq!(verdict(49.0, summary(100.0, 50.0)), Verdict::Fails, "below all of a wide interval");
 }
 
 #[test]
@@ -387,6 +388,25 @@ fn cases_that_run_in_turn_have_names_by_which_they_are_told_apart() {
             }
         }
     }
+}
+
+#[test]
+fn each_cell_is_in_the_unit_of_its_column() {
+    let options = crate::experiment::Options { cpus: vec![0, 1, 2, 3, 4], ..Default::default() };
+    for figure in all().unwrap() {
+        for row in figure.rows.iter().filter(|row| row.not_run.is_none()) {
+            for column in &figure.columns {
+                let run = column.run(row.plays.as_ref()).filter(|how| how.take.is_none());
+                let Some(how) = run else { continue };
+                let chosen = play::chosen(&figure, row, how, &options).unwrap();
+                let unit = play::experiment(how, &chosen).unwrap().unit;
+                assert!(play::factor(unit, &column.unit).is_ok(), "{} {}: {unit}", figure.id, column.name);
+            }
+        }
+    }
+    assert_eq!(play::factor("mpps", "Kpps").unwrap(), 1000.0);
+    assert_eq!(play::factor("mbps", "Mbps").unwrap(), 1.0);
+    assert!(play::factor("ms", "us").is_err() && play::factor("mpps", "Mbps").is_err());
 }
 
 #[test]
