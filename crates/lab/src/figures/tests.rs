@@ -82,6 +82,9 @@ fn the_published_numbers_are_those_of_the_papers() {
     let table1 = published("003/table1", "VR1 800");
     assert_eq!(table1[..3], numbers(&[800.0, 400.0, 85.0])[..]);
     assert_eq!((&table1[3..5], &table1[5..]), (&[None; 2][..], &numbers(&[705.0, 400.0, 1105.0])[..]));
+    assert_eq!(published("003/table2", "VR1 800")[2..5], numbers(&[60.0, 33.0, 93.0])[..]);
+    assert_eq!(published("003/table4", "VR2 500")[2..], numbers(&[59.0, 41.0, 100.0, 778.0, 460.0, 1238.0])[..]);
+    assert_eq!(published("003/table5", "VR2 400")[2..5], numbers(&[60.0, 33.0, 93.0])[..]);
     assert_eq!(published("003/table3", "VR2 688")[5..], numbers(&[667.0, 633.0, 1300.0])[..]);
     let overload = figure("003/fig4").column("1.0 (1488)").unwrap();
     let of = |row| published("003/fig4", row)[overload];
