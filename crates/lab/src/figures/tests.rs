@@ -74,7 +74,8 @@ fn the_published_numbers_are_those_of_the_papers() {
     assert_eq!(published("004/tx", "64 KB"), [Some(0.91), Some(476.0), None]);
     assert_eq!(published("004/tx", "20 B"), numbers(&[32.0, 2.5, 1.0]));
     assert_eq!(published("004/rx", "15 KB"), numbers(&[127.0, 15.0]));
-    assert_eq!(published("004/latency", "e1000"), numbers(&[17.0, 2.0, 12.0, 60.0]));
+    assert_eq!(published("004/latency", "e1000")[..3], numbers(&[17.0, 2.0, 12.0])[..]);
+    assert_eq!(published("004/latency", "e1000")[3..], [None, Some(60.0)]);
     assert_eq!(published("004/virtio-tx", "20 B")[..4], numbers(&[270.0, 43.3, 32.0, 17.3])[..]);
     assert_eq!(published("004/virtio-rx", "500 B"), numbers(&[970.0, 700.0, 1.38, 430.0, 590.0, 0.72]));
     assert_eq!(published("004/virtio-latency", "virtio-net"), numbers(&[29.0, 35.0]));
@@ -83,7 +84,7 @@ fn the_published_numbers_are_those_of_the_papers() {
     assert_eq!(table1[..3], numbers(&[800.0, 400.0, 85.0])[..]);
     assert_eq!((&table1[3..5], &table1[5..]), (&[None; 2][..], &numbers(&[705.0, 400.0, 1105.0])[..]));
     assert_eq!(published("003/table2", "VR1 800")[2..5], numbers(&[60.0, 33.0, 93.0])[..]);
-    assert_eq!(published("003/table4", "VR2 500")[2..], numbers(&[59.0, 41.0, 100.0, 778.0, 460.0, 1238.0])[..]);
+    assert_eq!(published("003/table4", "VR2 500")[2..5], numbers(&[59.0, 41.0, 100.0])[..]);
     assert_eq!(published("003/table5", "VR2 400")[2..5], numbers(&[60.0, 33.0, 93.0])[..]);
     assert_eq!(published("003/table3", "VR2 688")[5..], numbers(&[667.0, 633.0, 1300.0])[..]);
     let overload = figure("003/fig4").column("1.0 (1488)").unwrap();
