@@ -12,13 +12,16 @@ use measure::processor;
 
 use crate::arguments;
 use crate::ratios;
-use crate::results::{Sample, parse, table};
+use crate::results::{ROUND, Sample, parse, table};
 use crate::step::{Step, output, release_lab, root, target_dir};
 
 /// Time limit of a whole figure.
 pub(crate) const WHOLE: Duration = Duration::from_secs(4 * 3600);
 /// Time limit of a single measurement.
 const LIMIT: Duration = Duration::from_secs(3600);
+
+/// Prefix of the lab's lines about cases that the host refuses.
+const NOT_RUN: &str = "NOT-RUN ";
 
 struct Options {
     rounds: usize,
@@ -61,7 +64,11 @@ fn measure_all(options: &Options, lines: &mut Vec<String>) -> Result<Vec<String>
         // Alternate the cases, so that changes of the host affect all of them.
         for case in &mut cases {
             println!("\n== round {round}: {}", case.name);
-            measure(case, &mut file, &mut samples, lines)?;
+            for (line, sample) in measure(case, round)? {
+                writeln!(file, "{line}").context("cannot write the RESULT lines")?;
+                lines.push(line);
+                samples.push(sample);
+            }
         }
     }
     println!("\n{header}\n\n{}\n{}", table(&samples), ratios::table(&samples));
@@ -135,24 +142,18 @@ fn peers() -> Vec<Case> {
     paths.into_iter().map(case).collect()
 }
 
-fn measure(
-    case: &mut Case,
-    file: &mut File,
-    samples: &mut Vec<Sample>,
-    lines: &mut Vec<String>,
-) -> Result<()> {
-    let mut results = Vec::new();
+/// Runs a case and returns its RESULT lines, each with the number of the round appended, by which results are paired. A case that gives
+/// no result, or says of a part of it that it was not run, has failed.
+fn measure(case: &mut Case, round: usize) -> Result<Vec<(String, Sample)>> {
+    let (mut results, mut refused) = (Vec::new(), false);
     let well = case.step.lines(&mut |line| {
         println!("{line}");
-        results.extend(parse(line).map(|sample| (line.to_owned(), sample)));
+        refused |= line.starts_with(NOT_RUN);
+        let line = format!("{line} {ROUND}={round}");
+        results.extend(parse(&line).map(|sample| (line, sample)));
     })?;
-    case.failed |= !well || results.is_empty();
-    for (line, sample) in results {
-        writeln!(file, "{line}").context("cannot write the RESULT lines")?;
-        samples.push(sample);
-        lines.push(line);
-    }
-    Ok(())
+    case.failed |= !well || refused || results.is_empty();
+    Ok(results)
 }
 
 /// Describes machine, kernel, commit and date in one line.
@@ -174,3 +175,7 @@ pub(crate) fn machine() -> String {
     let kernel = output("uname", &["-r"]);
     format!("{}, {cores} CPUs, Linux {kernel}", processor::name(&cpuinfo))
 }
+
+#[cfg(test)]
+#[path = "bench_tests.rs"]
+mod tests;

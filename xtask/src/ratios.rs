@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use measure::bounds::{Bound, LIMITS, Limit, bounds};
 use measure::stats::{self, Summary};
 
-use crate::results::{Placement, Sample};
+use crate::results::{Placement, ROUND, Sample};
 
 /// Fewest pairs that give an interval.
 const FEWEST_PAIRS: usize = 6;
@@ -107,13 +107,26 @@ fn ratio(ours: &str, theirs: &str, samples: &[Sample]) -> Option<Ratio> {
     Ratio::over(&pairs(ours, theirs, samples))
 }
 
-/// Pairs ours with theirs, round by round. If several of ours share a peer, the peer was measured several times per round: each of
-/// ours is paired with the nearest of these, preferably the one after it.
+/// Pairs ours with theirs, round by round: a round in which one of them gave no result has no pair.
 fn pairs<'s>(ours: &str, theirs: &str, samples: &'s [Sample]) -> Vec<(&'s Sample, &'s Sample)> {
     let of = |name: &str| -> Vec<(usize, &'s Sample)> {
         samples.iter().enumerate().filter(|(_, sample)| sample.name == name).collect()
     };
     let (ours, theirs) = (of(ours), of(theirs));
+    let mut rounds: Vec<Option<&str>> = ours.iter().map(|(_, sample)| sample.get(ROUND)).collect();
+    rounds.dedup();
+    let in_round = |all: &[(usize, &'s Sample)], round: Option<&str>| -> Vec<(usize, &'s Sample)> {
+        all.iter().copied().filter(|(_, sample)| sample.get(ROUND) == round).collect()
+    };
+    rounds.iter().flat_map(|round| nearest(&in_round(&ours, *round), &in_round(&theirs, *round))).collect()
+}
+
+/// Samples with their places in the order of measurement.
+type Placed<'a, 's> = &'a [(usize, &'s Sample)];
+
+/// Pairs the results of a round, or of all rounds if they do not tell theirs. If several of ours share a peer, the peer was measured
+/// several times per round: each of ours is paired with the nearest of these, preferably the one after it.
+fn nearest<'s>(ours: Placed<'_, 's>, theirs: Placed<'_, 's>) -> Vec<(&'s Sample, &'s Sample)> {
     let a_round = (theirs.len() / ours.len().max(1)).max(1);
     let distance = |at: usize, other: usize| (at.abs_diff(other), other < at);
     let nearest = |((at, sample), round): (&(usize, &'s Sample), &[(usize, &'s Sample)])| {

@@ -114,3 +114,21 @@ fn what_is_compared_with_several_of_ours_has_a_partner_for_each() {
         "{text}"
     );
 }
+
+#[test]
+fn a_round_in_which_one_side_gave_no_result_has_no_pair_and_shifts_no_other() {
+    let of = |name: &str, rate: u32, round: u32| {
+        parse(&format!(
+            "RESULT name={name} unit=mpps median={rate} min=1 max=999 n=5 c2c_ns=100 round={round}"
+        ))
+    };
+    // The rates of a round differ from those of all others; the ratio is the same in each.
+    let round = |round: u32| {
+        let ours = (round != 2).then(|| of("forward/kvm/virtio-net/64", 30 << round, round)).flatten();
+        let theirs = (round != 5).then(|| of("dpdk_router_l3fwd_lpm_plain_64", 10 << round, round)).flatten();
+        [ours, theirs]
+    };
+    let samples: Vec<_> = (1..=8).flat_map(round).flatten().collect();
+    let text = table(&samples);
+    assert!(text.contains("| near | 6 | 3.00 | 3.00..3.00 | >= 2.5 | yes |"), "{text}");
+}

@@ -8,6 +8,9 @@ use measure::stats;
 /// Result of a measurement.
 pub(crate) type Sample = ResultLine;
 
+/// Key of the round of a bench in which a result was measured.
+pub(crate) const ROUND: &str = "round";
+
 /// Placement of the two cores while a sample was taken, by the round trip of a cache line between them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Placement {

@@ -45,8 +45,8 @@ const SPIN: Duration = Duration::from_millis(2);
 /// of 1024 entries.
 const MEMORY: u64 = 32 << 20;
 const MEMORY_A_VCPU: u64 = 10 << 20;
-/// Number of destinations in an experiment with many routes, each in a prefix of its own.
-const DESTINATIONS: usize = 65_536;
+/// Most destinations in an experiment with many routes, each in a prefix of its own.
+pub(crate) const DESTINATIONS: usize = 65_536;
 /// Seed of the synthetic routes.
 const SEED: u64 = 1;
 
@@ -233,7 +233,7 @@ pub fn sink(settings: &Settings) -> Sink {
 }
 
 /// Returns the traffic that the generator sends to the router; with more than two routes, to one destination in each
-/// of 65,536 prefixes.
+/// prefix, or in each of 65,536 of them. Each destination is a flow, so that there are at least as many flows.
 pub fn traffic(options: &Options) -> Settings {
     let mut settings = Settings {
         destination_mac: frame::Mac(NEAR_MAC),
@@ -262,7 +262,7 @@ pub(crate) fn traffic_of(options: &Options, pair: usize) -> Settings {
     Settings { flows, destination_mac, destinations: vec![destination_of(pair).to_bits()], ..settings }
 }
 
-/// Returns the IPv6 destinations: one, or one in each of 65,536 prefixes.
+/// Returns the IPv6 destinations: one, or one in each prefix, or in each of 65,536 of them.
 fn destinations6(options: &Options) -> Vec<u128> {
     if options.routes <= 2 {
         return vec![NEAR6.to_bits() | 2];

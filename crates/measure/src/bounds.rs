@@ -207,7 +207,7 @@ pub const LIMITS: &[Limit] = &[
     // A kernel router: the 99th percentile of the milliseconds from `start` to its first frame, and MiB of each of 100 routers.
     takes("container-boot/kernel/macvlan", 5.0),
     takes("container-memory/kernel/veth/100-routers", 0.5),
-    // A member that comes or goes at 0.9 of what its group carries: percent of the frames lost in that second, and flows reordered of
+    // A member that comes or goes at 0.9 of what its group carries: percent of the frames lost in a second of load, and flows reordered of
     // those that stay where they are.
     takes("group-change/parallel/64/added", 0.1),
     takes("group-change/parallel/64/removed", 0.1),

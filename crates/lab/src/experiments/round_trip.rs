@@ -114,6 +114,7 @@ impl Rig for Trips {
             ("p99_us", trips[trips.len() * 99 / 100]),
             ("shortest_us", trips[0]),
             ("trips", trips.len() as f64),
+            ("accesses_per_frame", accesses::exits(&ledger) as f64 / packets as f64),
         ]);
         if let Some(costs) = self.costs {
             more.extend([("probe_doorbell_us", costs.kick_us), ("probe_exit_us", costs.mmio_us)]);

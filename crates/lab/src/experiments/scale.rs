@@ -21,7 +21,7 @@ use super::Case;
 use crate::device;
 use crate::experiment::{Experiment, Options, Sample};
 use crate::generator::{Generator, Settings};
-use crate::scenario::for_about;
+use crate::scenario;
 use crate::sink::Sink;
 
 /// Most members.
@@ -30,6 +30,8 @@ const MOST: u32 = 4;
 const PATIENCE: Duration = Duration::from_secs(60);
 /// What is in rings and queues when the generator stops.
 const REST: Duration = Duration::from_millis(50);
+/// Bursts between two readings of the clock.
+const PUMPS: usize = 16;
 
 /// How a group is built.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -158,23 +160,29 @@ impl Group {
 
     fn slice(&mut self, length: Duration) -> Result<Sample> {
         let counters = self.sink.counters();
-        let (came, lost, late) = (counters.frames.get(), counters.missed.get(), counters.late.get());
+        let (lost, late) = (counters.missed.get(), counters.late.get());
         let (offered, spent) = (self.generator.counters().frames.get(), self.spent());
-        let seconds = for_about(length, 16, || {
-            pump(&mut self.generator, &self.between.into);
-        });
-        thread::sleep(REST);
+        let Self { between, generator, sink } = self;
+        let came = scenario::offered(
+            length,
+            PUMPS,
+            || {
+                pump(generator, &between.into);
+            },
+            || thread::sleep(REST),
+            || sink.counters().frames.get(),
+        );
         let counters = self.sink.counters();
-        let came = counters.frames.get() - came;
         let offered = self.generator.counters().frames.get() - offered;
-        let each = (self.spent() - spent) as f64 / came.max(1) as f64;
+        // The CPU time is also that of the frames that came out afterwards.
+        let each = (self.spent() - spent) as f64 / came.in_all.max(1) as f64;
         let more = [
             ("cpu_ns_per_packet", each),
-            ("offered_mpps", offered as f64 / seconds * 1e-6),
+            ("offered_mpps", offered as f64 / came.seconds * 1e-6),
             ("late", (counters.late.get() - late) as f64),
         ];
         let lost = (counters.missed.get() - lost).saturating_sub(counters.late.get() - late);
-        Ok(Sample { lost, more: more.into(), ..Sample::mpps(came, seconds) })
+        Ok(Sample { lost, more: more.into(), ..Sample::mpps(came.in_time, came.seconds) })
     }
 }
 

@@ -99,7 +99,10 @@ impl Rig for Interfaces {
         let each = if moved > 0 { cpu / moved as f64 } else { f64::NAN };
         let more = [("offered_mpps", offered as f64 / seconds * 1e-6), ("cpu_ns_per_packet", each)];
         let ledger = self.ledger().since(&before);
-        Ok(Sample { more: more.into(), ledger, ..Sample::mpps(moved as u64, seconds) })
+        // Frames that the second interface did not take have left the first one all the same.
+        let lost = ledger.iter().filter(|(name, _)| name.starts_with("out.written.drop_"));
+        let lost = lost.map(|(_, frames)| frames).sum();
+        Ok(Sample { lost, more: more.into(), ledger, ..Sample::mpps(moved as u64, seconds) })
     }
 }
 

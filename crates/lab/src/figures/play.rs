@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use host::cores;
 
 use super::cell::{ratio_of, scaled};
@@ -128,7 +128,7 @@ pub(super) fn experiment(how: &Run, options: &Options) -> Result<Experiment> {
     });
     let several = cases.len();
     let Some(Case::Alone(experiment)) = cases.pop().filter(|_| several == 1) else {
-        anyhow::bail!("{} has {several} cases to choose from here", how.run);
+        bail!("{} has {several} cases to choose from here", how.run);
     };
     Ok(experiment)
 }
@@ -145,7 +145,10 @@ fn played(how: &Run, options: &Options, together: Option<&AlternatingRuns>) -> R
 /// Extracts the samples of a cell in its column's unit.
 fn taken(how: &Run, column: &Column, outcome: Outcome) -> Result<(CellResult, Vec<f64>)> {
     let values = match &how.take {
-        None => outcome.values().iter().map(|value| value * factor(outcome.unit, &column.unit)).collect(),
+        None => {
+            let factor = factor(outcome.unit, &column.unit)?;
+            outcome.values().iter().map(|value| value * factor).collect()
+        }
         Some(name) => match name.strip_prefix("best:") {
             Some(prefix) => best(&outcome, prefix),
             None => outcome.series(name),
@@ -167,10 +170,14 @@ fn best(outcome: &Outcome, prefix: &str) -> Vec<f64> {
 }
 
 /// Factor from an experiment's unit to a column's.
-fn factor(from: &str, to: &str) -> f64 {
+///
+/// # Errors
+/// Nothing is known of these two.
+pub(super) fn factor(from: &str, to: &str) -> Result<f64> {
     match (from, to) {
-        ("mpps", "Kpps") => 1e3,
-        _ => 1.0,
+        ("mpps", "Kpps") => Ok(1e3),
+        _ if from.eq_ignore_ascii_case(to) => Ok(1.0),
+        _ => bail!("a column in {to} cannot show {from}"),
     }
 }
 

@@ -117,16 +117,19 @@ fn bounded(shape: &Shape, first: &Cell, second: &Cell) -> (Verdict, String) {
     weigh(ratio.median, interval, (shape.at_least, shape.at_most))
 }
 
-/// Judges whether the first is not below the second, by the medians and the second's interval.
+/// Judges whether the first is not below the second, by the medians and the second's interval; where that is too wide, by both
+/// intervals.
 fn compare(first: Summary, second: Summary, part: f64) -> (Verdict, String) {
     let Some((low, high)) = second.ci95 else {
         return (Verdict::NotRun, "fewer than 6 samples have no interval".to_owned());
     };
     let (a, b) = (first.median, second.median);
     let found = format!("{a:.1} beside {b:.1} [{low:.1}, {high:.1}], asked not below that or {part} less");
+    // Even beside a wide interval a cell is below if its own ends before that begins.
+    let is_disjoint = first.ci95.is_some_and(|(_, highest)| highest < low);
     if a >= b * (1.0 - part) {
         (Verdict::Holds, found)
-    } else if low < b * (1.0 - WIDEST) {
+    } else if low < b * (1.0 - WIDEST) && !is_disjoint {
         (Verdict::NotRun, format!("{found}: the interval is too wide"))
     } else if a >= low {
         (Verdict::Holds, found)

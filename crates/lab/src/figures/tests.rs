@@ -74,7 +74,8 @@ fn the_published_numbers_are_those_of_the_papers() {
     assert_eq!(published("004/tx", "64 KB"), [Some(0.91), Some(476.0), None]);
     assert_eq!(published("004/tx", "20 B"), numbers(&[32.0, 2.5, 1.0]));
     assert_eq!(published("004/rx", "15 KB"), numbers(&[127.0, 15.0]));
-    assert_eq!(published("004/latency", "e1000"), numbers(&[17.0, 60.0]));
+    assert_eq!(published("004/latency", "e1000")[..3], numbers(&[17.0, 2.0, 12.0])[..]);
+    assert_eq!(published("004/latency", "e1000")[3..], [None, Some(60.0)]);
     assert_eq!(published("004/virtio-tx", "20 B")[..4], numbers(&[270.0, 43.3, 32.0, 17.3])[..]);
     assert_eq!(published("004/virtio-rx", "500 B"), numbers(&[970.0, 700.0, 1.38, 430.0, 590.0, 0.72]));
     assert_eq!(published("004/virtio-latency", "virtio-net"), numbers(&[29.0, 35.0]));
@@ -82,6 +83,9 @@ fn the_published_numbers_are_those_of_the_papers() {
     let table1 = published("003/table1", "VR1 800");
     assert_eq!(table1[..3], numbers(&[800.0, 400.0, 85.0])[..]);
     assert_eq!((&table1[3..5], &table1[5..]), (&[None; 2][..], &numbers(&[705.0, 400.0, 1105.0])[..]));
+    assert_eq!(published("003/table2", "VR1 800")[2..5], numbers(&[60.0, 33.0, 93.0])[..]);
+    assert_eq!(published("003/table4", "VR2 500")[2..5], numbers(&[59.0, 41.0, 100.0])[..]);
+    assert_eq!(published("003/table5", "VR2 400")[2..5], numbers(&[60.0, 33.0, 93.0])[..]);
     assert_eq!(published("003/table3", "VR2 688")[5..], numbers(&[667.0, 633.0, 1300.0])[..]);
     let overload = figure("003/fig4").column("1.0 (1488)").unwrap();
     let of = |row| published("003/fig4", row)[overload];
@@ -334,6 +338,7 @@ fn an_interval_that_is_too_wide_says_nothing_and_a_narrow_one_counts() {
     assert_eq!(verdict(90.0, summary(100.0, 91.0)), Verdict::Fails);
     assert_eq!(verdict(90.0, summary(100.0, 50.0)), Verdict::NotRun);
     assert_eq!(verdict(96.0, summary(100.0, 50.0)), Verdict::Holds, "its own median is near enough");
+    assert_eq!(verdict(49.0, summary(100.0, 50.0)), Verdict::Fails, "below all of a wide interval");
 }
 
 #[test]
@@ -387,6 +392,25 @@ fn cases_that_run_in_turn_have_names_by_which_they_are_told_apart() {
             }
         }
     }
+}
+
+#[test]
+fn each_cell_is_in_the_unit_of_its_column() {
+    let options = crate::experiment::Options { cpus: vec![0, 1, 2, 3, 4], ..Default::default() };
+    for figure in all().unwrap() {
+        for row in figure.rows.iter().filter(|row| row.not_run.is_none()) {
+            for column in &figure.columns {
+                let run = column.run(row.plays.as_ref()).filter(|how| how.take.is_none());
+                let Some(how) = run else { continue };
+                let chosen = play::chosen(&figure, row, how, &options).unwrap();
+                let unit = play::experiment(how, &chosen).unwrap().unit;
+                assert!(play::factor(unit, &column.unit).is_ok(), "{} {}: {unit}", figure.id, column.name);
+            }
+        }
+    }
+    assert_eq!(play::factor("mpps", "Kpps").unwrap(), 1000.0);
+    assert_eq!(play::factor("mbps", "Mbps").unwrap(), 1.0);
+    assert!(play::factor("ms", "us").is_err() && play::factor("mpps", "Mbps").is_err());
 }
 
 #[test]

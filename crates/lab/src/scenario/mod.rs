@@ -19,6 +19,33 @@ pub(crate) fn for_about(length: Duration, often: usize, mut turn: impl FnMut()) 
     start.elapsed().as_secs_f64()
 }
 
+/// Frames that came out while a load was offered.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Came {
+    /// Seconds for which the load was offered.
+    pub(crate) seconds: f64,
+    /// Frames that came in these seconds.
+    pub(crate) in_time: u64,
+    /// These, and those that came afterwards.
+    pub(crate) in_all: u64,
+}
+
+/// Offers load for about `length` by calling `offer` repeatedly, then calls `rest`, in which the remaining frames come. `frames`
+/// returns how many frames have come so far.
+pub(crate) fn offered(
+    length: Duration,
+    often: usize,
+    offer: impl FnMut(),
+    rest: impl FnOnce(),
+    frames: impl Fn() -> u64,
+) -> Came {
+    let before = frames();
+    let seconds = for_about(length, often, offer);
+    let in_time = frames() - before;
+    rest();
+    Came { seconds, in_time, in_all: frames() - before }
+}
+
 /// Calls `moves` repeatedly until it has reported for `rest` that nothing moved, or reports that all is done (none); for at most
 /// `limit`.
 pub(crate) fn until_quiet(rest: Duration, limit: Duration, mut moves: impl FnMut() -> Option<bool>) {
@@ -31,3 +58,6 @@ pub(crate) fn until_quiet(rest: Duration, limit: Duration, mut moves: impl FnMut
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,11 +1,12 @@
 //! `group-change`: frames that are lost, and flows that are reordered, while a member is added to a group or removed from it, at 0.9 of
 //! what the smaller of both groups carries. The group is between two switches, in this process; a thread sends, and this one changes the
-//! plan a quarter of a second after the load began. Flows of which the queue (or bucket) has another owner afterwards are *moved*: the old
+//! plan a quarter of a second after the load began, which lasts a second, or until the change has been made. Flows of which the queue (or bucket) has another owner afterwards are *moved*: the old
 //! owner may still have frames of them when the new one begins. Flows that stay must stay in order.
 
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{scope, sleep};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, ensure};
 use config::{GroupKind, Plan};
@@ -26,9 +27,10 @@ use crate::tag;
 const FEW: u32 = 2;
 /// Load as a fraction of what the smaller group carries.
 const PART: f64 = 0.9;
-/// Length of the load, and the moment of the change.
+/// Least length of the load, the moment of the change, and the most that the load lasts if the change does not end.
 const LENGTH: Duration = Duration::from_secs(1);
 const CHANGE: Duration = Duration::from_millis(250);
+const LONGEST: Duration = Duration::from_secs(120);
 /// What is in rings and queues when the load ends.
 const REST: Duration = Duration::from_millis(100);
 /// First rate of the search for what the group carries, in frames a second, factor from one rate to the next, and the last rate.
@@ -134,9 +136,16 @@ impl port::Sink for Watch {
     }
 }
 
+/// Returns true if a load of at least `length` has lasted long enough: until what is done meanwhile is done.
+fn is_over(elapsed: Duration, length: Duration, is_done: bool) -> bool {
+    elapsed >= length && (is_done || elapsed >= LONGEST)
+}
+
 /// Result of a load.
 struct Loaded {
     offered: u64,
+    /// Seconds for which it was offered.
+    seconds: f64,
     flows: Vec<Arrived>,
 }
 
@@ -174,7 +183,7 @@ impl Bench {
         Ok(Self { between, watch, settings, cpu })
     }
 
-    /// Offers so many frames a second for `length`, and does something meanwhile.
+    /// Offers so many frames a second for `length`, or until what is done meanwhile is done.
     fn load(
         &mut self,
         rate: f64,
@@ -184,24 +193,29 @@ impl Bench {
         self.watch.take();
         let (cpu, into) = (self.cpu, self.between.into.clone());
         let mut generator = Generator::new(&self.settings)?;
-        let sends = move || -> Result<u64> {
+        let is_done = AtomicBool::new(false);
+        let is_done = &is_done;
+        let sends = move || -> Result<(u64, f64)> {
             cores::pin(cpu)?;
+            let start = Instant::now();
+            let is_over = |elapsed| is_over(elapsed, length, is_done.load(Relaxed));
             let send = |_: usize, frames: usize, _: u64| {
                 generator.drain(frames.min(BURST), &mut |burst| {
                     into.deliver(burst);
                 })
             };
-            let sent = send_each(&[rate], due::BURST, |elapsed| elapsed >= length, send, || sleep(NAP));
-            Ok(sent.iter().map(|(_, taken)| taken).sum())
+            let sent = send_each(&[rate], due::BURST, is_over, send, || sleep(NAP));
+            Ok((sent.iter().map(|(_, taken)| taken).sum(), start.elapsed().as_secs_f64()))
         };
-        let offered = scope(|scope| {
+        let (offered, seconds) = scope(|scope| {
             let sender = scope.spawn(sends);
             let done = meanwhile(&mut self.between);
+            is_done.store(true, Relaxed);
             let offered = sender.join().map_err(|_| anyhow!("the thread that sends has died"))?;
             done.and(offered)
         })?;
         sleep(REST);
-        Ok(Loaded { offered, flows: self.watch.take() })
+        Ok(Loaded { offered, seconds, flows: self.watch.take() })
     }
 
     /// Searches for the highest rate of which hardly anything is lost, in frames a second.
@@ -243,7 +257,8 @@ fn repetition(kind: Kind, change: Change, options: &Options, cpu: usize) -> Resu
     let moved = (0..places.len()).filter(|flow| has_moved(*flow)).count();
     let more = [
         ("carries_kpps", few * 1e-3),
-        ("offered_kpps", loaded.offered as f64 / LENGTH.as_secs_f64() * 1e-3),
+        ("offered_kpps", loaded.offered as f64 / loaded.seconds * 1e-3),
+        ("seconds", loaded.seconds),
         ("moved_flows", moved as f64),
         ("reordered_unmoved", loaded.reordered(|flow| !has_moved(flow)) as f64),
         ("reordered_moved", loaded.reordered(has_moved) as f64),

@@ -129,6 +129,41 @@ fn a_virtual_machine_that_is_worse_with_many_routes_or_nics_fails_by_these_only(
     assert!(falls("nothing").is_empty());
 }
 
+/// Each group of rows is compared within itself, so its rows may differ in what the group is about, and in nothing else. Beyond two
+/// routes there are as many flows as destinations, unless there are more flows anyway.
+#[test]
+fn each_group_of_rows_about_scalability_varies_one_parameter() {
+    use crate::experiment::Options;
+    let figure = figure("002/scalability");
+    let chosen = |row: &Row| {
+        let how = figure.columns[0].run(row.plays.as_ref()).unwrap();
+        play::chosen(&figure, row, how, &Options::default()).unwrap()
+    };
+    let groups: [(&str, usize, fn(&mut Options)); 4] = [
+        ("routes", 5, |options| options.routes = 0),
+        ("flow", 5, |options| options.flows = 0),
+        ("NICs", 4, |options| options.nics = 0),
+        ("octets", 6, |options| options.frame = 0),
+    ];
+    for (what, count, reset) in groups {
+        let rows: Vec<Options> = figure
+            .rows
+            .iter()
+            .filter(|row| row.name.trim_end_matches('s').ends_with(what.trim_end_matches('s')))
+            .map(chosen)
+            .collect();
+        assert_eq!(rows.len(), count, "{what}");
+        let others = |options: &Options| {
+            let mut options = options.clone();
+            reset(&mut options);
+            format!("{options:?}")
+        };
+        assert!(rows.iter().all(|row| others(row) == others(&rows[0])), "{what}");
+        let is_few = |row: &Options| row.routes > 2 && (row.flows as usize) < crate::device::DESTINATIONS;
+        assert!(!rows.iter().any(is_few), "{what}: the number of routes decides on that of flows");
+    }
+}
+
 #[test]
 fn every_cell_about_cores_names_one_case() {
     let options = crate::experiment::Options { cpus: vec![0, 1, 2, 3, 4], ..Default::default() };

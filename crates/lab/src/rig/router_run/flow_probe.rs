@@ -29,10 +29,50 @@ pub(crate) struct FlowProbe<'r> {
     began: Instant,
     every: Duration,
     next: Duration,
-    /// Probes that were sent earlier do not count.
+    passed: Passed,
+}
+
+/// Flows that have passed since a moment. All times are since the prober was made.
+#[derive(Debug)]
+struct Passed {
+    /// Moment from which times are measured.
     since: Duration,
+    /// Probes that were sent earlier do not count.
+    counts_from: Duration,
     /// When the first probe of each flow arrived that counts.
     arrived: Vec<Option<Duration>>,
+}
+
+impl Passed {
+    fn new(flows: u16) -> Self {
+        let (since, counts_from) = (Duration::ZERO, Duration::ZERO);
+        Self { since, counts_from, arrived: vec![None; usize::from(flows)] }
+    }
+
+    /// Forgets all arrivals, and measures from now on.
+    fn begin(&mut self, now: Duration) {
+        (self.since, self.counts_from) = (now, now);
+        self.arrived.fill(None);
+    }
+
+    /// Forgets all arrivals, and counts only probes that are sent at this moment or later.
+    fn count_from(&mut self, moment: Duration) {
+        self.counts_from = moment;
+        self.arrived.fill(None);
+    }
+
+    /// Notes a probe of a flow that was sent at one moment and arrived at another.
+    fn note(&mut self, flow: u16, (sent, now): (Duration, Duration)) {
+        let counts = sent >= self.counts_from;
+        if let Some(arrived) = self.arrived.get_mut(usize::from(flow)).filter(|_| counts) {
+            arrived.get_or_insert(now);
+        }
+    }
+
+    /// Returns how long after the beginning the last flow passed; `None`: one does not yet.
+    fn all_after(&self) -> Option<Duration> {
+        last(&self.arrived).map(|last| last.saturating_sub(self.since))
+    }
 }
 
 impl<'r> FlowProbe<'r> {
@@ -47,15 +87,18 @@ impl<'r> FlowProbe<'r> {
             room.netns.run(|| UdpSocket::bind((LISTENER, PORT)))?.context("cannot bind a UDP socket")?;
         socket.set_nonblocking(true).context("cannot set a socket")?;
         let octets = (0..flows).map(|flow| written(mac(ENDS[0].1, 0), flow)).collect::<Result<_>>()?;
-        let arrived = vec![None; usize::from(flows)];
-        let (began, next, since) = (Instant::now(), Duration::ZERO, Duration::ZERO);
-        Ok(Self { room, socket, octets, began, every, next, since, arrived })
+        let (began, next, passed) = (Instant::now(), Duration::ZERO, Passed::new(flows));
+        Ok(Self { room, socket, octets, began, every, next, passed })
     }
 
-    /// Counts only probes that are sent from now on.
+    /// Measures from now on, and counts only probes that are sent from now on.
     pub(crate) fn begin(&mut self) {
-        self.since = self.began.elapsed();
-        self.arrived.fill(None);
+        self.passed.begin(self.began.elapsed());
+    }
+
+    /// Counts only probes that are sent so long after now, or later; times are still measured from [`FlowProbe::begin`].
+    pub(crate) fn count_after(&mut self, delay: Duration) {
+        self.passed.count_from(self.began.elapsed() + delay);
     }
 
     /// Sends a probe of each flow if they are due, and receives those that have arrived.
@@ -84,15 +127,13 @@ impl<'r> FlowProbe<'r> {
         while let Ok(len) = self.socket.recv(&mut datagram) {
             let now = self.began.elapsed();
             let Some((sent, flow)) = taken(datagram.get(..len).unwrap_or_default()) else { continue };
-            if let Some(arrived) = self.arrived.get_mut(usize::from(flow)).filter(|_| sent >= self.since) {
-                arrived.get_or_insert(now);
-            }
+            self.passed.note(flow, (sent, now));
         }
     }
 
     /// Returns how long after [`FlowProbe::begin`] the last flow passed; `None`: one does not yet.
     pub(crate) fn all_passed_after(&self) -> Option<Duration> {
-        last(&self.arrived).map(|last| last.saturating_sub(self.since))
+        self.passed.all_after()
     }
 }
 

@@ -19,7 +19,7 @@ fn the_order_of_each_flow_is_watched_by_itself() {
     let mut arp = [0; 60];
     arp[12..14].copy_from_slice(&[8, 6]);
     watch.deliver(&[Frame::new(Bytes::from_slice(&mut arp))]);
-    let loaded = Loaded { offered: 8, flows: watch.take() };
+    let loaded = Loaded { offered: 8, seconds: 1.0, flows: watch.take() };
     assert_eq!(loaded.flows.iter().map(|flow| flow.frames).collect::<Vec<_>>(), [3, 3]);
     assert_eq!((loaded.reordered(|_| true), loaded.reordered(|flow| flow == 0)), (1, 0));
     assert!((loaded.lost() - 0.25).abs() < 1e-9);
@@ -49,4 +49,13 @@ fn members_come_and_go_in_plans_without_processes() {
         let after = before.with_members("core", to).unwrap();
         assert_eq!((after.routers.len(), after.isolated().count()), (to as usize, 0));
     }
+}
+
+#[test]
+fn a_load_lasts_until_the_change_is_made_which_is_to_happen_under_it() {
+    let second = Duration::from_secs(1);
+    assert!(!is_over(second / 2, second, true), "it has its length");
+    assert!(!is_over(second * 3, second, false), "the change goes on");
+    assert!(is_over(second, second, true) && is_over(second * 3, second, true));
+    assert!(is_over(LONGEST, second, false), "a change that never ends");
 }
