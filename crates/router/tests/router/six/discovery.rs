@@ -69,6 +69,41 @@ fn a_duplicate_is_not_used() {
     assert_eq!(read_icmp6(&lab.one_sent(0)).1.code, icmpv6::unreachable::PORT);
 }
 
+/// Returns the addresses that a NIC has announced since the last call.
+fn announced(lab: &mut Lab, nic: usize) -> Vec<u128> {
+    let sent = lab.world.sent(nic);
+    let read = sent.iter().map(|frame| read_icmp6(frame)).filter(|(_, message, _)| message.kind == nd::ADVERT);
+    read.map(|(header, ..)| header.source).collect()
+}
+
+#[test]
+fn an_objection_that_waits_is_heard_before_a_late_confirmation() {
+    let mut lab = Lab::wanted(table(), &Wanted { six: true, ..USUAL });
+    (0..3).for_each(|nic| drop(lab.world.sent(nic)));
+    lab.world.rx[1].push_back(advert(HOST, ip6(1, 1), false));
+    lab.wait(5000);
+    lab.none_sent();
+    assert_eq!(lab.router.next_deadline(), Some(0), "it looks at once");
+    lab.router.poll(&mut lab.world);
+    lab.wait(5000);
+    assert_eq!(announced(&mut lab, 0), [ipv6::link_local(own_mac(0)), ip6(0, 1)]);
+    assert_eq!(announced(&mut lab, 1), [ipv6::link_local(own_mac(1))]);
+}
+
+#[test]
+fn a_router_that_is_always_late_confirms_after_one_pass() {
+    let mut lab = Lab::wanted(table(), &Wanted { six: true, ..USUAL });
+    (0..3).for_each(|nic| drop(lab.world.sent(nic)));
+    for _ in 0..2 {
+        // Without a pass in between.
+        lab.wait(1001);
+        lab.none_sent();
+    }
+    lab.router.poll(&mut lab.world);
+    lab.wait(1001);
+    assert_eq!(announced(&mut lab, 1), [ipv6::link_local(own_mac(1)), ip6(1, 1)]);
+}
+
 #[test]
 fn an_objection_may_arrive_at_another_router_than_the_one_that_asked() {
     let neighbours = table();
