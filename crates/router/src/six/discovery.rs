@@ -125,7 +125,8 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
     fn name_neighbour(&mut self, heard: &Heard, mac: Option<Mac>) {
         let own = &self.nics[heard.nic].six;
         let source = heard.source;
-        let usable = own.covers(source) && !ipv6::is_multicast(source) && own.position(source).is_none();
+        let is_ours = own.position(source).is_some() || own.is_anycast(source);
+        let usable = own.covers(source) && !ipv6::is_multicast(source) && !is_ours;
         if let Some(mac) = mac.filter(|mac| mac.is_station() && usable) {
             let neighbour = Neighbour { nic: heard.nic as u8, ip: Ip::v6(source), mac };
             self.hear_of(neighbour, Said::Named, true);

@@ -109,10 +109,21 @@ fn best_of(nics: &[Nic], (at, neighbours): (usize, &Neighbours<'_>), destination
 impl<B: Buffer, R: Routes> Router<'_, B, R> {
     /// Returns true if `ip` is an own address that a packet from NIC `nic` reaches: link-local ones only on their link.
     pub(crate) fn is_own6(&self, ip: u128, nic: u8) -> bool {
+        self.is_only_ours6(ip, nic) || self.is_shared6(ip)
+    }
+
+    /// Returns true if `ip` is such an address, and of no other router.
+    pub(crate) fn is_only_ours6(&self, ip: u128, nic: u8) -> bool {
         if ipv6::is_link_local(ip) {
             return self.owns6(usize::from(nic), ip);
         }
-        (0..self.nics.len()).any(|at| self.owns6(at, ip) || self.nics[at].six.is_anycast(ip))
+        (0..self.nics.len()).any(|at| self.owns6(at, ip))
+    }
+
+    /// Returns true if `ip` is the address of all routers of a network of ours, from which another one may send: RFC 4291 does
+    /// not forbid anycast addresses as sources.
+    pub(crate) fn is_shared6(&self, ip: u128) -> bool {
+        self.nics.iter().any(|own| own.six.is_anycast(ip))
     }
 
     /// Returns true if `ip` is an address of NIC `nic` that no other station has.

@@ -42,7 +42,7 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
         trim(&mut buffer, &header);
         let (source, destination) = (header.source, header.destination);
         // Discovery tells own messages, received by another NIC, from those of a station with the same address.
-        let ours = self.is_own6(source, nic);
+        let ours = self.is_only_ours6(source, nic);
         if ours && !is_discovery(&mut buffer, &header) {
             return self.discard(platform, buffer, origin, &counters.drop_own_source);
         }
