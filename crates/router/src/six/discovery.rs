@@ -64,20 +64,36 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
         self.keep_up(platform);
     }
 
-    /// Answers a solicitation for an own address, and learns who sent it (RFC 4861, 7.2.3 and 7.2.4).
+    /// Handles a solicitation for an own address.
     fn hear_solicit<P: Platform<Buffer = B>>(&mut self, platform: &mut P, heard: &Heard, solicit: &Solicit) {
         let (nic, target) = (heard.nic, solicit.target);
         let own = &self.nics[nic].six;
-        let Some(asked) = own.position(target).map(|index| own.own[index]) else { return };
         let from_us = own.position(heard.source).is_some();
+        let Some(asked) = own.position(target).map(|index| own.own[index]) else {
+            if own.is_anycast(target) && !from_us {
+                self.answer_solicit(platform, heard, solicit, true);
+            }
+            return;
+        };
         if (from_us || heard.source == 0) && self.is_foreign(heard.by) {
             // Another station uses the address that it asks from, or is about to use the one that it asks for.
             self.notice_claim6(platform, heard, if from_us { heard.source } else { target });
         }
-        let own = asked;
-        if from_us || own.tentative_until != 0 || !self.owns6(nic, target) {
+        if from_us || asked.tentative_until != 0 || !self.owns6(nic, target) {
             return;
         }
+        self.answer_solicit(platform, heard, solicit, false);
+    }
+
+    /// Answers a solicitation, and learns who sent it (RFC 4861, 7.2.3 and 7.2.4). What other routers answer as well, because the
+    /// target is the address of them all, replaces no Ethernet address that is known already.
+    fn answer_solicit<P: Platform<Buffer = B>>(
+        &mut self,
+        platform: &mut P,
+        heard: &Heard,
+        solicit: &Solicit,
+        is_shared: bool,
+    ) {
         if heard.source != 0 {
             self.name_neighbour(heard, solicit.source_mac);
         }
@@ -86,15 +102,23 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
             (0, _) => (ipv6::ALL_NODES, ipv6::group_mac(ipv6::ALL_NODES)),
             (source, mac) => (source, mac.unwrap_or(heard.by)),
         };
-        let letter = Letter { nic, to, source: target, destination };
-        self.tell(platform, &letter, heard.source != 0);
+        let target = solicit.target;
+        let own = if is_shared { self.source6(heard.nic, destination) } else { Some(target) };
+        let Some(source) = own else { return };
+        let letter = Letter { nic: heard.nic, to, source, destination };
+        let advert = Advert {
+            target,
+            target_mac: None,
+            router: true,
+            solicited: heard.source != 0,
+            overrides: !is_shared,
+        };
+        self.tell(platform, &letter, advert);
     }
 
-    /// Sends an advertisement of the address that is the letter's source.
-    fn tell<P: Platform<Buffer = B>>(&mut self, platform: &mut P, letter: &Letter, solicited: bool) {
-        let mac = self.nics[letter.nic].mac;
-        let advert =
-            Advert { target: letter.source, target_mac: Some(mac), router: true, solicited, overrides: true };
+    /// Sends an advertisement with the Ethernet address of its NIC.
+    fn tell<P: Platform<Buffer = B>>(&mut self, platform: &mut P, letter: &Letter, advert: Advert) {
+        let advert = Advert { target_mac: Some(self.nics[letter.nic].mac), ..advert };
         self.originate6(platform, letter, |payload| advert.write(payload));
     }
 
@@ -226,7 +250,9 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
     fn confirm<P: Platform<Buffer = B>>(&mut self, platform: &mut P, nic: usize, ip: u128) {
         if self.keeper && self.owns6(nic, ip) {
             let letter = Letter::to_group(nic, ip, ipv6::ALL_NODES);
-            self.tell(platform, &letter, false);
+            let advert =
+                Advert { target: ip, target_mac: None, router: true, solicited: false, overrides: true };
+            self.tell(platform, &letter, advert);
         }
     }
 

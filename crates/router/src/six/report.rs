@@ -25,7 +25,7 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
         let source = self.link_local(nic).unwrap_or(0);
         let Some(own) = self.nics.get_mut(nic).filter(|own| own.six.is_on()) else { return };
         own.six.report_due = None;
-        let groups = own.six.groups().collect::<arrayvec::ArrayVec<u128, 16>>();
+        let groups = own.six.groups();
         let letter = Letter::to_group(nic, source, ipv6::ALL_MLD_ROUTERS);
         self.originate6(platform, &letter, |payload| mld::write_report(record, groups.into_iter(), payload));
     }

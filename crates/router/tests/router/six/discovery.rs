@@ -35,11 +35,8 @@ fn addresses_are_tried_before_they_are_used() {
     );
     let groups: Vec<_> = mld::records(&report, payload).map(Result::unwrap).collect();
     let own = [ipv6::link_local(own_mac(1)), ip6(1, 1)];
-    assert_eq!(
-        groups,
-        [ipv6::solicited_node(own[0]), ipv6::solicited_node(own[1]), ipv6::ALL_ROUTERS]
-            .map(|group| (4, group))
-    );
+    let asked = [own[0], own[1], ip6(1, 0)].map(ipv6::solicited_node);
+    assert_eq!(groups, [asked[0], asked[1], asked[2], ipv6::ALL_ROUTERS].map(|group| (4, group)));
     for (frame, own) in sent[1..].iter().zip(own) {
         let (header, _, payload) = read_icmp6(frame);
         assert_eq!((header.source, Solicit::parse(payload).unwrap().target), (0, own));
@@ -72,8 +69,8 @@ fn a_duplicate_is_not_used() {
 /// Returns the addresses that a NIC has announced since the last call.
 fn announced(lab: &mut Lab, nic: usize) -> Vec<u128> {
     let sent = lab.world.sent(nic);
-    let read = sent.iter().map(|frame| read_icmp6(frame)).filter(|(_, message, _)| message.kind == nd::ADVERT);
-    read.map(|(header, ..)| header.source).collect()
+    let read = sent.iter().map(|frame| read_icmp6(frame));
+    read.filter(|(_, message, _)| message.kind == nd::ADVERT).map(|(header, ..)| header.source).collect()
 }
 
 #[test]
@@ -149,6 +146,26 @@ fn a_solicitation_is_answered_and_its_sender_named() {
     // A probe for an address of ours is answered to all.
     lab.push(1, solicit(HOST, 0, ip6(1, 1)));
     assert_eq!(read_icmp6(&lab.one_sent(1)).0.destination, ipv6::ALL_NODES);
+}
+
+#[test]
+fn the_address_of_all_routers_is_found_but_not_learned() {
+    let mut lab = Lab::six();
+    let (host, all) = (ip6(1, 50), ip6(1, 0));
+    lab.push(1, solicit(HOST, host, all));
+    let frame = lab.one_sent(1);
+    assert_eq!(read6(&frame).0.destination, HOST);
+    let (header, message, payload) = read_icmp6(&frame);
+    assert_eq!((header.source, header.destination), (ip6(1, 1), host));
+    let advert = Advert::parse(&message, payload).unwrap();
+    let flags = (advert.router, advert.solicited, advert.overrides);
+    // Another router may have answered before.
+    assert_eq!((advert.target, advert.target_mac, flags), (all, Some(own_mac(1)), (true, true, false)));
+    assert_eq!(lab.neighbours.find(1, host), Some(HOST));
+    // Another router asks from there.
+    lab.push(1, solicit(HOST, all, ip6(1, 1)));
+    assert_eq!(read_icmp6(&lab.one_sent(1)).0.destination, all);
+    assert_eq!(lab.neighbours.find(1, all), None);
 }
 
 #[test]
@@ -231,7 +248,7 @@ fn a_query_is_answered_within_its_time() {
     lab.wait(1000);
     let frame = lab.one_sent(1);
     let (header, report, _) = read_icmp6(&frame);
-    assert_eq!((report.kind, report.rest, header.source), (mld::REPORT_V2, 3, ipv6::link_local(own_mac(1))));
+    assert_eq!((report.kind, report.rest, header.source), (mld::REPORT_V2, 4, ipv6::link_local(own_mac(1))));
 }
 
 /// What NIC 0 advertises.
