@@ -43,8 +43,9 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
         let octets = buffer.octets();
         let message = octets.get(ethernet::HEADER + arrived.at..ethernet::HEADER + header.total_len());
         let by = ethernet::Header::parse(octets).map_or(Mac::default(), |(header, _)| header.source);
-        // A message from another link would have a smaller hop limit.
-        let near = message.filter(|message| header.hop_limit == ipv6::LINK_HOPS && message.len() <= LONGEST);
+        // A message from another link would have a smaller hop limit. None has a fragment header (RFC 6980, 5).
+        let is_near = header.hop_limit == ipv6::LINK_HOPS && !arrived.is_fragment;
+        let near = message.filter(|message| is_near && message.len() <= LONGEST);
         let Some(message) = near.and_then(|message| read(message, header)) else {
             let origin = Origin::Received(arrived.nic);
             return self.discard(platform, buffer, origin, &self.counters.drop_local);

@@ -31,6 +31,8 @@ pub(crate) struct Arrived<'h> {
     pub(crate) nic: u8,
     /// Offset of the transport header in the packet.
     pub(crate) at: usize,
+    /// True if there is a fragment header before it, though it is complete.
+    pub(crate) is_fragment: bool,
 }
 
 impl<B: Buffer, R: Routes> Router<'_, B, R> {
@@ -108,7 +110,8 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
         if upper.fragment.is_some_and(|(fragment, _)| !fragment.is_whole()) {
             return self.collect6(platform, buffer, (header, nic), &upper);
         }
-        self.deliver_upper(platform, buffer, &Arrived { header, nic, at: upper.at }, &upper);
+        let arrived = Arrived { header, nic, at: upper.at, is_fragment: upper.fragment.is_some() };
+        self.deliver_upper(platform, buffer, &arrived, &upper);
     }
 
     /// Handles the transport message of a packet for the router itself.

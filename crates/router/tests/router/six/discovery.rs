@@ -188,6 +188,23 @@ fn what_is_not_from_the_link_or_malformed_teaches_nothing() {
 }
 
 #[test]
+fn a_message_behind_a_fragment_header_teaches_nothing() {
+    let mut lab = Lab::six();
+    let (host, target) = (ip6(1, 50), ip6(1, 1));
+    let ends = (host, ipv6::solicited_node(target));
+    let mut payload = [0; Solicit::LONGEST];
+    let (len, header) = Solicit { target, source_mac: Some(HOST) }.write(&mut payload).unwrap();
+    // It is complete, and would be read without that header.
+    let fragment = ipv6::Fragment { offset: 0, more: false, identification: 9 };
+    let message = [&fragment.octets(next::ICMP)[..], &message6(ends, header, &payload[..len])].concat();
+    let ip = ipv6::Header { hop_limit: 255, ..ipv6::Header::new(next::FRAGMENT, ends.0, ends.1, 0) };
+    lab.push(1, frame6_from((ipv6::group_mac(ends.1), HOST), ip, &message));
+    lab.none_sent();
+    lab.only_drop("drop_local", 1);
+    assert_eq!(lab.neighbours.find(1, host), None);
+}
+
+#[test]
 fn an_advertisement_that_was_not_asked_for_changes_only_what_is_known() {
     let mut lab = Lab::six();
     let (host, new) = (ip6(1, 50), Mac([2, 0, 0, 0, 0x60, 2]));
