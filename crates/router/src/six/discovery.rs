@@ -254,6 +254,10 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
             let advert =
                 Advert { target: ip, target_mac: None, router: true, solicited: false, overrides: true };
             self.tell(platform, &letter, advert);
+            if ipv6::is_link_local(ip) {
+                // Multicast routers ignore the report that was sent without this address (RFC 3590, 4).
+                self.report(platform, nic, mld::Record::Joins);
+            }
         }
     }
 

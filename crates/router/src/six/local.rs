@@ -8,6 +8,7 @@ use crate::platform::{Buffer, Platform};
 use crate::router::Router;
 use crate::routes::Routes;
 use crate::six::icmp::{Reason6, Refused6, is_intact};
+use crate::six::packet::is_discovery;
 use crate::slow::Origin;
 
 /// Hop limit of packets that the router creates.
@@ -86,6 +87,10 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
         (header, nic): (&ipv6::Header, u8),
     ) {
         let (origin, counters) = (Origin::Received(nic), self.counters);
+        if self.is_tentative6(header.destination) && !is_discovery(&mut buffer, header) {
+            // Such an address receives nothing else (RFC 4862, 5.4).
+            return self.discard(platform, buffer, origin, &counters.drop_local);
+        }
         let octets = buffer.octets();
         let end = octets.len().min(ethernet::HEADER + header.total_len());
         let packet = octets.get(ethernet::HEADER..end).unwrap_or(&[]);

@@ -144,6 +144,11 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
         self.nics.iter().any(|own| own.six.is_anycast(ip))
     }
 
+    /// Returns true if `ip` is an own address that may still prove to be another station's.
+    pub(crate) fn is_tentative6(&self, ip: u128) -> bool {
+        self.nics.iter().flat_map(|own| &own.six.own).any(|own| own.ip == ip && own.tentative_until != 0)
+    }
+
     /// Returns true if `ip` is an address of NIC `nic` that no other station has.
     pub(crate) fn owns6(&self, nic: usize, ip: u128) -> bool {
         let index = self.nics.get(nic).and_then(|own| own.six.position(ip));

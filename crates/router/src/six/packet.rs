@@ -200,7 +200,7 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
 }
 
 /// Returns true if a packet without extension headers is a neighbour solicitation or advertisement.
-fn is_discovery<B: Buffer>(buffer: &mut B, header: &ipv6::Header) -> bool {
+pub(crate) fn is_discovery<B: Buffer>(buffer: &mut B, header: &ipv6::Header) -> bool {
     let kind = buffer.head()[ethernet::HEADER + ipv6::HEADER];
     header.next_header == ipv6::next::ICMP
         && header.hop_limit == ipv6::LINK_HOPS

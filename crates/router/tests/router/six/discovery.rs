@@ -45,10 +45,30 @@ fn addresses_are_tried_before_they_are_used() {
     lab.push(1, solicit(HOST, ip6(1, 50), ip6(1, 1)));
     lab.none_sent_of(1);
     lab.wait(1000);
-    let told: Vec<u128> = lab.world.sent(1).iter().map(|frame| read_icmp6(frame).0.source).collect();
-    assert_eq!(told, own, "each is announced");
+    let sent = lab.world.sent(1);
+    let read = sent.iter().map(|frame| read_icmp6(frame));
+    let told: Vec<_> = read.map(|(header, message, _)| (message.kind, header.source)).collect();
+    let expected = [(nd::ADVERT, own[0]), (mld::REPORT_V2, own[0]), (nd::ADVERT, own[1])];
+    assert_eq!(told, expected, "each is announced, and the groups from an address");
     lab.push(1, solicit(HOST, ip6(1, 50), ip6(1, 1)));
     assert_eq!(read_icmp6(&lab.world.sent(1)[0]).1.kind, nd::ADVERT);
+}
+
+#[test]
+fn an_address_that_is_tried_receives_only_discovery() {
+    let mut lab = Lab::wanted(table(), &Wanted { six: true, ..USUAL });
+    (0..3).for_each(|nic| drop(lab.world.sent(nic)));
+    let ends = (ip6(0, 2), ip6(0, 1));
+    let header = icmpv6::Header { kind: icmpv6::ECHO_REQUEST, code: 0, rest: 1 };
+    let echo = frame6(0, ipv6::Header::new(next::ICMP, ends.0, ends.1, 0), &message6(ends, header, b"x"));
+    lab.push(0, echo.clone());
+    lab.push(0, udp6(0, ends.1, 18));
+    lab.none_sent();
+    lab.only_drop("drop_local", 2);
+    lab.wait(1000);
+    (0..3).for_each(|nic| drop(lab.world.sent(nic)));
+    lab.push(0, echo);
+    assert_eq!(read_icmp6(&lab.one_sent(0)).1.kind, icmpv6::ECHO_REPLY);
 }
 
 #[test]
@@ -253,14 +273,23 @@ fn a_reachable_neighbour_that_answers_its_probe_stays() {
     assert_eq!(lab.neighbours.state(1, host), State::Reachable);
 }
 
+/// Returns a query on NIC 1 behind these hop-by-hop options.
+fn query(options: [u8; 8]) -> Vec<u8> {
+    let header = icmpv6::Header { kind: mld::QUERY, code: 0, rest: 1000 << 16 };
+    let ends = (ipv6::link_local(HOST), ipv6::ALL_NODES);
+    let payload = [&options[..], &message6(ends, header, &[0; 20])].concat();
+    let ip = ipv6::Header { hop_limit: 1, ..ipv6::Header::new(next::HOP_BY_HOP, ends.0, ends.1, 0) };
+    frame6_from((ipv6::group_mac(ends.1), HOST), ip, &payload)
+}
+
 #[test]
 fn a_query_is_answered_within_its_time() {
     let mut lab = Lab::six();
-    let header = icmpv6::Header { kind: mld::QUERY, code: 0, rest: 1000 << 16 };
-    let ends = (ipv6::link_local(HOST), ipv6::ALL_NODES);
-    let payload = [&mld::HOP_BY_HOP[..], &message6(ends, header, &[0; 20])].concat();
-    let ip = ipv6::Header { hop_limit: 1, ..ipv6::Header::new(next::HOP_BY_HOP, ends.0, ends.1, 0) };
-    lab.push(1, frame6_from((ipv6::group_mac(ends.1), HOST), ip, &payload));
+    // Padding in place of the router alert.
+    lab.push(1, query([next::ICMP, 0, 1, 4, 0, 0, 0, 0]));
+    lab.only_drop("drop_local", 1);
+    assert_eq!(lab.router.next_deadline(), None);
+    lab.push(1, query(mld::HOP_BY_HOP));
     assert!(lab.router.next_deadline().is_some_and(|due| due <= 1000));
     lab.wait(1000);
     let frame = lab.one_sent(1);
