@@ -80,10 +80,10 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
     pub(crate) fn advertise_due<P: Platform<Buffer = B>>(&mut self, platform: &mut P) {
         for nic in 0..self.nics.len() {
             let due = self.nics[nic].six.advertising.as_ref().and_then(|advertising| advertising.due);
-            if due.is_none_or(|due| due > self.now) {
+            if due.is_none_or(|due| due > self.now) || self.waits_for_source(nic) {
                 continue;
             }
-            // Its source is the link-local address: without a confirmed one it sends nothing.
+            // Its source is the link-local address: if another station has that, it sends nothing.
             self.advertise(platform, nic, (ipv6::ALL_NODES, ipv6::group_mac(ipv6::ALL_NODES)));
             let (now, seed, keeper) = (self.now, self.random(u64::MAX), self.keeper);
             if let Some(advertising) = &mut self.nics[nic].six.advertising {
@@ -94,6 +94,18 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
         }
     }
 
+    /// Delays an advertisement whose source, the link-local address, is not confirmed yet; returns false if it is.
+    fn waits_for_source(&mut self, nic: usize) -> bool {
+        let six = &mut self.nics[nic].six;
+        let until = six.own.first().map_or(0, |own| own.tentative_until);
+        if until != 0
+            && let Some(advertising) = &mut six.advertising
+        {
+            advertising.begin(until);
+        }
+        until != 0
+    }
+
     /// Answers a router solicitation: to the node that sent it if that is known, else to all.
     pub(crate) fn answer_solicitation<P: Platform<Buffer = B>>(
         &mut self,
@@ -101,9 +113,9 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
         nic: usize,
         (source, mac): (u128, Option<Mac>),
     ) {
-        let (now, seed) = (self.now, self.random(u64::MAX));
+        let (now, seed, has_source) = (self.now, self.random(u64::MAX), self.link_local(nic).is_some());
         let Some(advertising) = &mut self.nics[nic].six.advertising else { return };
-        match mac.filter(|_| source != 0 && advertising.answers.take(now)) {
+        match mac.filter(|_| source != 0 && has_source && advertising.answers.take(now)) {
             Some(mac) => self.advertise(platform, nic, (source, mac)),
             None => advertising.hurry(now, |most| seed % most),
         }

@@ -366,3 +366,20 @@ fn a_router_solicitation_is_answered() {
     lab.push(1, near6(HOST, (host, ipv6::ALL_ROUTERS), header, &option));
     lab.none_sent();
 }
+
+#[test]
+fn a_router_solicitation_before_the_address_is_confirmed_is_answered_then() {
+    let (advert, prefixes) = wanted();
+    let advertise =
+        Advertise { advert, interval: (200, 600), tells_mtu: false, prefixes: &prefixes, dns: &[] };
+    let mut lab = Lab::wanted(table(), &Wanted { six: true, advertise: Some(&advertise), ..USUAL });
+    (0..3).for_each(|nic| drop(lab.world.sent(nic)));
+    let header = icmpv6::Header { kind: nd::ROUTER_SOLICIT, code: 0, rest: 0 };
+    lab.push(0, near6(HOST, (0, ipv6::ALL_ROUTERS), header, &[]));
+    lab.wait(999);
+    lab.none_sent();
+    lab.wait(1);
+    let sent = lab.world.sent(0);
+    let read = sent.iter().map(|frame| read_icmp6(frame).1.kind);
+    assert_eq!(read.filter(|kind| *kind == nd::ROUTER_ADVERT).count(), 1);
+}
