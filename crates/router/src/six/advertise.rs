@@ -80,7 +80,7 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
     pub(crate) fn advertise_due<P: Platform<Buffer = B>>(&mut self, platform: &mut P) {
         for nic in 0..self.nics.len() {
             let due = self.nics[nic].six.advertising.as_ref().and_then(|advertising| advertising.due);
-            if due.is_none_or(|due| due > self.now) || self.waits_for_source(nic) {
+            if due.is_none_or(|due| due > self.now) || self.postpone_until_confirmed(nic) {
                 continue;
             }
             // Its source is the link-local address: if another station has that, it sends nothing.
@@ -94,8 +94,8 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
         }
     }
 
-    /// Delays an advertisement whose source, the link-local address, is not confirmed yet; returns false if it is.
-    fn waits_for_source(&mut self, nic: usize) -> bool {
+    /// Postpones an advertisement until its source, the link-local address, is confirmed; returns false if it is.
+    fn postpone_until_confirmed(&mut self, nic: usize) -> bool {
         let six = &mut self.nics[nic].six;
         let until = six.own.first().map_or(0, |own| own.tentative_until);
         if until != 0

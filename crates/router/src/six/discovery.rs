@@ -220,7 +220,7 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
 
     /// Handles the timers of IPv6.
     pub(crate) fn tick6<P: Platform<Buffer = B>>(&mut self, platform: &mut P) {
-        let listens_first = self.listens_first();
+        let listens_first = self.listen_first_if_late();
         for nic in 0..self.nics.len() {
             for index in 0..self.nics[nic].six.own.len() {
                 let own = self.nics[nic].six.own[index];
@@ -236,9 +236,9 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
         self.advertise_due(platform);
     }
 
-    /// Returns true if an objection may have arrived in time and wait in a ring: the tick comes late for an address that is tried,
-    /// and no pass was made since the first tick that did. A router that is always late waits for one pass only.
-    fn listens_first(&mut self) -> bool {
+    /// Lets a pass go first if the tick comes late for an address that is tried, because an objection may have arrived in time and
+    /// wait in a ring; returns true until that was made. A router that is always late waits for one pass only.
+    fn listen_first_if_late(&mut self) -> bool {
         let mut own = self.nics.iter().flat_map(|nic| &nic.six.own);
         if !own.any(|own| own.tentative_until != 0 && own.tentative_until < self.now) {
             self.late = None;
