@@ -9,7 +9,7 @@ use crate::options;
 use crate::platform::{Buffer, Platform};
 use crate::router::Router;
 use crate::routes::Routes;
-use crate::slow::Origin;
+use crate::slow::{Origin, ipv4_header};
 
 /// Maximum length of a packet with an error, in octets (RFC 1812, 4.3.2.3).
 const LONGEST_ERROR: usize = 576;
@@ -142,7 +142,9 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
     ) -> Result<(), frame::Error> {
         // Quotes the packet as it would have been forwarded.
         offload::make_plain(buffer);
-        let packet = buffer.len().saturating_sub(ethernet::HEADER);
+        // Padding of the frame is no part of it.
+        let packet = usize::from(ipv4_header(buffer)?.total_len);
+        let packet = packet.min(buffer.len().saturating_sub(ethernet::HEADER));
         let total = (packet + ERROR_HEADERS).min(LONGEST_ERROR);
         buffer.set_len(ethernet::HEADER + total);
         let octets = buffer.octets();

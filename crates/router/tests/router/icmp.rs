@@ -120,6 +120,16 @@ fn time_exceeded() {
 }
 
 #[test]
+fn the_padding_of_a_frame_is_not_quoted() {
+    let mut lab = Lab::default();
+    let mut frame = udp_frame(0, ip(11, 1, 1, 1), 4);
+    frame[46..].fill(0xee);
+    lab.push(0, frame.clone());
+    let (_, _, quoted) = error(&mut lab);
+    assert_eq!(quoted, frame[14..46]);
+}
+
+#[test]
 fn the_router_itself_is_reached_with_the_last_hop() {
     let mut lab = Lab::default();
     let message = icmp_message(icmp::ECHO_REQUEST, 0, 7, b"x");
