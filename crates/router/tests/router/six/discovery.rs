@@ -259,6 +259,26 @@ fn a_stale_neighbour_is_used_then_probed_then_forgotten() {
 }
 
 #[test]
+fn a_neighbour_in_doubt_is_probed_although_its_header_is_prepared() {
+    let mut lab = Lab::six();
+    let (host, other) = (ip6(1, 50), Mac([2, 0, 0, 0, 0x60, 3]));
+    lab.push(0, udp6(0, host, 18));
+    lab.push(1, advert(HOST, host, true));
+    lab.push(0, udp6(0, host, 18));
+    lab.world.sent(1);
+    // Another address, which may not replace the known one.
+    let claim =
+        Advert { target: host, target_mac: Some(other), router: false, solicited: false, overrides: false };
+    let mut payload = [0; Advert::LONGEST];
+    let (len, header) = claim.write(&mut payload).unwrap();
+    lab.push(1, near6(other, (host, ip6(1, 1)), header, &payload[..len]));
+    assert_eq!((lab.neighbours.find(1, host), lab.neighbours.state(1, host)), (Some(HOST), State::Stale));
+    lab.push(0, udp6(0, host, 18));
+    assert_eq!(read6(&lab.one_sent(1)).0.destination, HOST);
+    assert_eq!(lab.neighbours.state(1, host), State::Delay);
+}
+
+#[test]
 fn a_reachable_neighbour_that_answers_its_probe_stays() {
     let mut lab = Lab::six();
     let host = ip6(1, 50);
