@@ -104,7 +104,7 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
             (source, mac) => (source, mac.unwrap_or(heard.by)),
         };
         let target = solicit.target;
-        let own = if is_shared { self.source6(heard.nic, destination) } else { Some(target) };
+        let own = if is_shared { self.near_source6(heard.nic, destination) } else { Some(target) };
         let Some(source) = own else { return };
         let letter = Letter { nic: heard.nic, to, source, destination };
         let advert = Advert {
@@ -184,7 +184,7 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
     ) {
         let at = usize::from(nic);
         let Some(own) = self.nics.get(at).map(|own| own.mac) else { return };
-        let Some(source) = self.source6(at, target) else { return self.counters.originated_lost.add(1) };
+        let Some(source) = self.near_source6(at, target) else { return self.counters.originated_lost.add(1) };
         let letter = match to {
             Mac::BROADCAST => Letter::to_group(at, source, ipv6::solicited_node(target)),
             to => Letter { nic: at, to, source, destination: target },

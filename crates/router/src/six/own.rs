@@ -167,6 +167,11 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
         })
     }
 
+    /// Returns the source address of a solicitation or advertisement by NIC `nic`: an address of that NIC (RFC 4861, 4.3 and 4.4).
+    pub(crate) fn near_source6(&self, nic: usize, destination: u128) -> Option<u128> {
+        best_of(self.nics, (nic, self.neighbours), destination)
+    }
+
     /// Returns the link-local address of NIC `nic`, if it may be used.
     pub(crate) fn link_local(&self, nic: usize) -> Option<u128> {
         let first = self.nics.get(nic)?.six.own.first()?;

@@ -81,9 +81,11 @@ fn a_duplicate_is_not_used() {
     lab.push(1, solicit(HOST, ip6(1, 50), ip6(1, 1)));
     lab.none_sent();
     assert_eq!(lab.counter("nd_conflicts"), 1);
-    // The address of another NIC still works.
+    // The address of another NIC still works, but it does not ask for neighbours of this one.
     lab.push(0, udp6(0, ip6(0, 1), 18));
     assert_eq!(read_icmp6(&lab.one_sent(0)).1.code, icmpv6::unreachable::PORT);
+    lab.push(0, udp6(0, ip6(1, 50), 18));
+    assert_eq!(read_icmp6(&lab.one_sent(1)).0.source, ipv6::link_local(own_mac(1)));
 }
 
 /// Returns the addresses that a NIC has announced since the last call.
