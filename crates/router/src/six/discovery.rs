@@ -8,6 +8,7 @@ use crate::neighbours::{Neighbour, Said};
 use crate::platform::{Buffer, Platform};
 use crate::router::Router;
 use crate::routes::Routes;
+use crate::six::advertise::Advertising;
 use crate::six::letter::Letter;
 use crate::six::local::Arrived;
 use crate::six::own::TENTATIVE;
@@ -59,7 +60,7 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
             Message::Advert(advert) => self.hear_advert(platform, &heard, &advert),
             Message::RouterSolicit(mac) => {
                 self.name_neighbour(&heard, mac);
-                self.answer_solicitation(platform, nic, (heard.source, mac));
+                self.hear_router_solicit(nic, (heard.source, mac));
             }
         }
         self.keep_up(platform);
@@ -266,7 +267,7 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
         let nics = self.nics.iter().filter(|nic| nic.six.is_on());
         let due = nics.flat_map(|nic| {
             let tentative = nic.six.own.iter().map(|own| own.tentative_until).find(|until| *until != 0);
-            let advert = nic.six.advertising.as_ref().and_then(|advertising| advertising.due);
+            let advert = nic.six.advertising.as_ref().and_then(Advertising::deadline);
             [tentative, nic.six.report_due, advert]
         });
         due.flatten().min()

@@ -375,10 +375,18 @@ fn a_router_solicitation_is_answered() {
     let host = ipv6::link_local(HOST);
     let header = icmpv6::Header { kind: nd::ROUTER_SOLICIT, code: 0, rest: 0 };
     let option = [&[1, 1][..], &HOST.0].concat();
-    lab.push(0, near6(HOST, (host, ipv6::ALL_ROUTERS), header, &option));
+    // A node that asks twice gets one answer, another one that asks meanwhile the next one to all.
+    for from in [HOST, HOST, peer_mac(0)] {
+        let option = [&[1, 1][..], &from.0].concat();
+        lab.push(0, near6(from, (ipv6::link_local(from), ipv6::ALL_ROUTERS), header, &option));
+    }
+    lab.none_sent();
+    lab.wait(500);
     let frame = lab.one_sent(0);
     assert_eq!(read6(&frame).0.destination, HOST);
     assert_eq!(read_icmp6(&frame).0.destination, host);
+    lab.wait(3000);
+    assert_eq!(read_icmp6(&lab.one_sent(0)).0.destination, ipv6::ALL_NODES);
     // Without an address the answer goes to all, three seconds after the last one.
     lab.push(0, near6(HOST, (0, ipv6::ALL_ROUTERS), header, &[]));
     lab.none_sent();
