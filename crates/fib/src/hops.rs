@@ -185,7 +185,7 @@ impl<P: Places> Hops<P> {
         let number = match self.fresh(value) {
             Ok(number) => number,
             Err(error) => {
-                self.free_blocks[bits as usize].push(first);
+                self.give_block(Block { first, bits });
                 return Err(error);
             }
         };
@@ -215,17 +215,36 @@ impl<P: Places> Hops<P> {
         (0..1 << bits).map(owner).collect()
     }
 
-    /// Takes 2^bits buckets.
+    /// Takes 2^bits buckets: those of the smallest free block that has as many, or some that were never in use.
     fn take_block(&mut self, bits: u32) -> Result<u32, Error> {
-        if let Some(first) = self.free_blocks[bits as usize].pop() {
+        let free = (bits..=MOST_BITS).find_map(|size| Some((self.free_blocks[size as usize].pop()?, size)));
+        if let Some((first, size)) = free {
+            (bits..size).for_each(|half| self.free_blocks[half as usize].push(first + (1 << half)));
             return Ok(first);
         }
         let first = self.used.next_multiple_of(1 << bits);
         if first + (1 << bits) > self.places.buckets().len() {
             return Err(if self.retired.len() > 0 { Error::Waiting } else { Error::Buckets });
         }
+        while self.used < first {
+            let bits = self.used.trailing_zeros();
+            self.give_block(Block { first: self.used as u32, bits });
+            self.used += 1 << bits;
+        }
         self.used = first + (1 << bits);
         Ok(first as u32)
+    }
+
+    /// Returns a block. Two free halves of a larger one become that one, so that groups of all sizes find room.
+    fn give_block(&mut self, Block { mut first, mut bits }: Block) {
+        while bits < MOST_BITS {
+            let free = &mut self.free_blocks[bits as usize];
+            let Some(other) = free.iter().position(|half| *half == first ^ 1 << bits) else { break };
+            free.swap_remove(other);
+            first &= !(1 << bits);
+            bits += 1;
+        }
+        self.free_blocks[bits as usize].push(first);
     }
 
     /// Returns the number of a known value, and adds one user to it.
@@ -279,7 +298,7 @@ impl<P: Places> Hops<P> {
         });
         for (number, members) in gone {
             if let Some(block) = self.blocks.remove(&number) {
-                self.free_blocks[block.bits as usize].push(block.first);
+                self.give_block(block);
             }
             members.iter().for_each(|(member, _)| self.leave(*member));
             self.give_members(&members, epoch);

@@ -59,6 +59,11 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
             let origin = Origin::Received(nic);
             return self.discard(platform, buffer, origin, &self.counters.drop_ip_header);
         };
+        if let Some(at) = wrong_field(&fragment, start, len) {
+            let (origin, cause) = (Origin::Received(nic), &self.counters.drop_reassembly);
+            let problem = Reason6::Problem { code: icmpv6::problem::FIELD, at };
+            return self.refuse6(platform, Refused6 { buffer, origin, cause }, problem);
+        }
         let key = Key {
             nic,
             source: Ip::v6(header.source),
@@ -154,6 +159,19 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
                 None => self.discard(platform, buffer, origin, &self.counters.drop_local),
             }
         }
+    }
+}
+
+/// Returns the offset of the field that is wrong in a fragment with `len` octets of data at `start` of its packet (RFC 8200, 4.5):
+/// the payload length if the data of other fragments cannot follow, the fragment offset if they lie too far behind.
+fn wrong_field(fragment: &ipv6::Fragment, start: usize, len: usize) -> Option<u32> {
+    let end = usize::from(fragment.offset) * 8 + len;
+    if fragment.more && !len.is_multiple_of(8) {
+        Some(4)
+    } else if end > usize::from(u16::MAX) {
+        Some((start - ipv6::Fragment::LEN + 2) as u32)
+    } else {
+        None
     }
 }
 

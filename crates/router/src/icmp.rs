@@ -9,7 +9,7 @@ use crate::options;
 use crate::platform::{Buffer, Platform};
 use crate::router::Router;
 use crate::routes::Routes;
-use crate::slow::Origin;
+use crate::slow::{Origin, ipv4_header};
 
 /// Maximum length of a packet with an error, in octets (RFC 1812, 4.3.2.3).
 const LONGEST_ERROR: usize = 576;
@@ -122,7 +122,14 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
         if nobody(header.source) || all(header.destination) {
             return None;
         }
-        Some((own.address_towards(header.source)?, header.source))
+        Some((self.address_at(nic, header.source)?, header.source))
+    }
+
+    /// Returns the own address to use on NIC `nic` towards `peer`; of another NIC if this one has none, as when its gateways have
+    /// IPv6 addresses (RFC 1812, 4.3.2.4).
+    fn address_at(&self, nic: u8, peer: u32) -> Option<u32> {
+        let here = self.nics.get(usize::from(nic)).and_then(|own| own.address_towards(peer));
+        here.or_else(|| self.nics.iter().find_map(|own| own.address_towards(peer)))
     }
 
     pub(crate) fn within_rate(&mut self, nic: u8) -> bool {
@@ -142,7 +149,9 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
     ) -> Result<(), frame::Error> {
         // Quotes the packet as it would have been forwarded.
         offload::make_plain(buffer);
-        let packet = buffer.len().saturating_sub(ethernet::HEADER);
+        // Padding of the frame is no part of it.
+        let packet = usize::from(ipv4_header(buffer)?.total_len);
+        let packet = packet.min(buffer.len().saturating_sub(ethernet::HEADER));
         let total = (packet + ERROR_HEADERS).min(LONGEST_ERROR);
         buffer.set_len(ethernet::HEADER + total);
         let octets = buffer.octets();

@@ -333,7 +333,8 @@ impl<'a> Neighbours<'a> {
     /// Replaces the entry in a slot by another one about the same neighbour. The caller holds the lock.
     fn change(&self, bucket: &Bucket, way: usize, (old, new): (&Entry, &Entry)) {
         bucket.write(way, tag(new.nic, new.ip), new);
-        if old.mac != new.mac {
+        // The use of a stale neighbour has to be noticed, which a prepared header would hide.
+        if old.mac != new.mac || new.state == State::Stale {
             self.changes().invalidate();
         }
     }

@@ -11,8 +11,10 @@ use crate::ip::Ip;
 const MOST_DATAGRAMS: usize = 8;
 /// Maximum number of fragments in all.
 pub(crate) const MOST_PARTS: usize = 64;
-/// Largest datagram in octets, without headers.
-const LARGEST: u32 = 65_535;
+/// Largest datagram in octets, without headers: the length field of IPv4 includes its header (RFC 791, 3.1), that of IPv6 does
+/// not.
+const LARGEST: u32 = LARGEST6 - frame::ipv4::HEADER as u32;
+const LARGEST6: u32 = 65_535;
 /// Milliseconds after its first fragment in which a datagram must be complete: as Linux does for IPv4, and RFC 8200, 4.5.
 const LIFE: u64 = 30_000;
 const LIFE6: u64 = 60_000;
@@ -145,13 +147,14 @@ impl<B> Reassembly<B> {
     fn fits(&self, at: usize, part: &Part<B>) -> bool {
         let datagram = &self.datagrams[at];
         let end = part.at + part.len;
+        let largest = if datagram.key.source.as_v4().is_some() { LARGEST } else { LARGEST6 };
         let aligned = !part.more || part.len.is_multiple_of(8) && part.len > 0;
         let apart = |other: &Part<B>| end <= other.at || other.at + other.len <= part.at;
         let before_end = match datagram.total {
             Some(total) => part.more && end <= total,
             None => part.more || self.parts_of(datagram.number).all(|other| other.at + other.len <= end),
         };
-        aligned && end <= LARGEST && before_end && self.parts_of(datagram.number).all(apart)
+        aligned && end <= largest && before_end && self.parts_of(datagram.number).all(apart)
     }
 
     fn parts_of(&self, number: u32) -> impl Iterator<Item = &Part<B>> {

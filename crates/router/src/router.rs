@@ -71,7 +71,9 @@ pub struct Router<'a, B, R> {
     announced: bool,
     /// Time in milliseconds, as of the last read of the clock.
     pub(crate) now: u64,
-    passes: u32,
+    pub(crate) passes: u32,
+    /// Number of passes at the first tick that came too late for an address that is tried.
+    pub(crate) late: Option<u32>,
     ageing: Ageing,
     ageing_due: Option<u64>,
     /// For each cable, how often it had been plugged in at the last check.
@@ -122,6 +124,7 @@ impl<'a, B: Buffer, R: Routes> Router<'a, B, R> {
             announced: false,
             now: 0,
             passes: 0,
+            late: None,
             ageing: Ageing::default(),
             ageing_due: None,
             plug_counts: [0; MAX_NICS],

@@ -329,7 +329,7 @@ fn longest_packet<B: Buffer>(packet: &mut Outgoing<B>) -> usize {
 }
 
 /// Returns the header of a packet that was checked on reception.
-fn ipv4_header<B: Buffer>(buffer: &mut B) -> Result<ipv4::Header, frame::Error> {
+pub(crate) fn ipv4_header<B: Buffer>(buffer: &mut B) -> Result<ipv4::Header, frame::Error> {
     let octets = buffer.octets();
     let packet = octets.get(ethernet::HEADER..).ok_or(frame::Error::Short)?;
     Ok(*ipv4::Packet::parse_quoted(packet)?.header())

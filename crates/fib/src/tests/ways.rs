@@ -137,6 +137,41 @@ fn buckets_and_next_hops_come_back_when_their_readers_have_left() {
     assert_eq!(rib.retired(), 0);
 }
 
+#[test]
+fn buckets_of_small_groups_serve_large_ones_and_then_small_ones() {
+    let mut rib = Rib::new(memory(1));
+    for (buckets, weights) in [(64, [1, 1]), (1024, [200, 100]), (64, [1, 1])] {
+        let groups = (BUCKETS / buckets) as u32;
+        let of = |n: u32| ways(&[(n, weights[0]), (n + 1, weights[1])]);
+        for n in 0..groups {
+            rib.add_ways(n << 8, 24, &of(n)).unwrap();
+        }
+        assert_eq!(rib.add_ways(0xff00_0000, 24, &of(groups)), Err(Error::Buckets));
+        for n in 0..groups {
+            rib.remove(n << 8, 24).unwrap();
+        }
+        // Groups first, then their next hops.
+        for _ in 0..2 {
+            let epoch = rib.publish();
+            rib.reclaim(epoch);
+        }
+    }
+}
+
+#[test]
+fn buckets_that_a_large_group_passes_over_serve_small_ones() {
+    let mut rib = Rib::new(memory(1));
+    rib.add_ways(0, 24, &ways(&[(1, 1), (2, 1)])).unwrap();
+    for n in 1..(BUCKETS / 1024) as u32 {
+        rib.add_ways(n << 8, 24, &ways(&[(n, 200), (n + 1, 100)])).unwrap();
+    }
+    // 1024 less 64 are left.
+    for n in 0..15 {
+        rib.add_ways(n << 16 | 0xff00_0000, 24, &ways(&[(n + 10, 1), (n + 11, 1)])).unwrap();
+    }
+    assert_eq!(rib.add_ways(0xfe00_0000, 24, &ways(&[(50, 1), (51, 1)])), Err(Error::Buckets));
+}
+
 /// A reader looks flows up while next hops go down and come back, and groups change.
 #[test]
 fn a_reader_sees_only_next_hops_of_its_route() {

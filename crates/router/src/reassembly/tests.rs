@@ -55,6 +55,18 @@ fn what_lies_behind_the_end_or_ends_twice_is_lost() {
 }
 
 #[test]
+fn a_datagram_is_as_long_as_the_length_field_of_its_family_tells() {
+    let six = Key { source: Ip::v6(1 << 64), destination: Ip::v6(2 << 64), ..key(1) };
+    for (key, largest) in [(key(1), 65_515), (six, 65_535)] {
+        for too_long in [false, true] {
+            let mut all = Reassembly::new();
+            let last = part(65_504, largest - 65_504 + u32::from(too_long), false);
+            assert_eq!(matches!(add(&mut all, key, last).1, Collected::Lost(_)), too_long);
+        }
+    }
+}
+
+#[test]
 fn the_oldest_makes_room_and_what_is_late_expires() {
     let mut all = Reassembly::new();
     for n in 0..9 {

@@ -31,7 +31,9 @@ pub(crate) struct Advertising {
     sent: u32,
     /// Time in milliseconds of the last advertisement to all nodes, and of the next one.
     last: Option<u64>,
-    pub(crate) due: Option<u64>,
+    due: Option<u64>,
+    /// The next advertisement to a single node: its time in milliseconds, and its receiver.
+    answer: Option<(u64, (u128, Mac))>,
     /// Limit of advertisements to single nodes.
     answers: ErrorBucket,
 }
@@ -48,8 +50,14 @@ impl Advertising {
             sent: 0,
             last: None,
             due: None,
+            answer: None,
             answers: ErrorBucket::new(),
         }
+    }
+
+    /// Returns when the next advertisement is due, in milliseconds.
+    pub(crate) fn deadline(&self) -> Option<u64> {
+        self.due.into_iter().chain(self.answer.map(|(due, _)| due)).min()
     }
 
     /// Sets the time of the next advertisement.
@@ -73,17 +81,29 @@ impl Advertising {
         let due = soonest.saturating_add(random(DELAY));
         self.due = Some(self.due.map_or(due, |later| later.min(due)));
     }
+
+    /// Plans the answer to a solicitation: to the node that sent it if that is known and no other one waits, else to all.
+    fn plan_answer(&mut self, to: Option<(u128, Mac)>, now: u64, random: impl FnOnce(u64) -> u64) {
+        match (to, self.answer) {
+            (Some(to), Some((_, other))) if to == other => {}
+            (Some(to), None) if self.answers.take(now) => {
+                self.answer = Some((now.saturating_add(random(DELAY)), to));
+            }
+            _ => self.hurry(now, random),
+        }
+    }
 }
 
 impl<B: Buffer, R: Routes> Router<'_, B, R> {
     /// Sends the advertisements that are due.
     pub(crate) fn advertise_due<P: Platform<Buffer = B>>(&mut self, platform: &mut P) {
         for nic in 0..self.nics.len() {
+            self.answer_due(platform, nic);
             let due = self.nics[nic].six.advertising.as_ref().and_then(|advertising| advertising.due);
-            if due.is_none_or(|due| due > self.now) {
+            if due.is_none_or(|due| due > self.now) || self.postpone_until_confirmed(nic) {
                 continue;
             }
-            // Its source is the link-local address: without a confirmed one it sends nothing.
+            // Its source is the link-local address: if another station has that, it sends nothing.
             self.advertise(platform, nic, (ipv6::ALL_NODES, ipv6::group_mac(ipv6::ALL_NODES)));
             let (now, seed, keeper) = (self.now, self.random(u64::MAX), self.keeper);
             if let Some(advertising) = &mut self.nics[nic].six.advertising {
@@ -94,18 +114,33 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
         }
     }
 
-    /// Answers a router solicitation: to the node that sent it if that is known, else to all.
-    pub(crate) fn answer_solicitation<P: Platform<Buffer = B>>(
-        &mut self,
-        platform: &mut P,
-        nic: usize,
-        (source, mac): (u128, Option<Mac>),
-    ) {
-        let (now, seed) = (self.now, self.random(u64::MAX));
+    /// Postpones an advertisement until its source, the link-local address, is confirmed; returns false if it is.
+    fn postpone_until_confirmed(&mut self, nic: usize) -> bool {
+        let six = &mut self.nics[nic].six;
+        let until = six.own.first().map_or(0, |own| own.tentative_until);
+        if until != 0
+            && let Some(advertising) = &mut six.advertising
+        {
+            advertising.begin(until);
+        }
+        until != 0
+    }
+
+    /// Sends an answer to a single node if it is due.
+    fn answer_due<P: Platform<Buffer = B>>(&mut self, platform: &mut P, nic: usize) {
+        let now = self.now;
         let Some(advertising) = &mut self.nics[nic].six.advertising else { return };
-        match mac.filter(|_| source != 0 && advertising.answers.take(now)) {
-            Some(mac) => self.advertise(platform, nic, (source, mac)),
-            None => advertising.hurry(now, |most| seed % most),
+        if let Some((_, to)) = advertising.answer.take_if(|(due, _)| *due <= now) {
+            self.advertise(platform, nic, to);
+        }
+    }
+
+    /// Handles a router solicitation, whose answer is delayed (RFC 4861, 6.2.6).
+    pub(crate) fn hear_router_solicit(&mut self, nic: usize, (source, mac): (u128, Option<Mac>)) {
+        let (now, seed, has_source) = (self.now, self.random(u64::MAX), self.link_local(nic).is_some());
+        let to = mac.filter(|_| source != 0 && has_source).map(|mac| (source, mac));
+        if let Some(advertising) = &mut self.nics[nic].six.advertising {
+            advertising.plan_answer(to, now, |most| seed % most);
         }
     }
 

@@ -8,6 +8,7 @@ use crate::neighbours::{Neighbour, Said};
 use crate::platform::{Buffer, Platform};
 use crate::router::Router;
 use crate::routes::Routes;
+use crate::six::advertise::Advertising;
 use crate::six::letter::Letter;
 use crate::six::local::Arrived;
 use crate::six::own::TENTATIVE;
@@ -43,8 +44,9 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
         let octets = buffer.octets();
         let message = octets.get(ethernet::HEADER + arrived.at..ethernet::HEADER + header.total_len());
         let by = ethernet::Header::parse(octets).map_or(Mac::default(), |(header, _)| header.source);
-        // A message from another link would have a smaller hop limit.
-        let near = message.filter(|message| header.hop_limit == ipv6::LINK_HOPS && message.len() <= LONGEST);
+        // A message from another link would have a smaller hop limit. None has a fragment header (RFC 6980, 5).
+        let is_near = header.hop_limit == ipv6::LINK_HOPS && !arrived.is_fragment;
+        let near = message.filter(|message| is_near && message.len() <= LONGEST);
         let Some(message) = near.and_then(|message| read(message, header)) else {
             let origin = Origin::Received(arrived.nic);
             return self.discard(platform, buffer, origin, &self.counters.drop_local);
@@ -58,26 +60,42 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
             Message::Advert(advert) => self.hear_advert(platform, &heard, &advert),
             Message::RouterSolicit(mac) => {
                 self.name_neighbour(&heard, mac);
-                self.answer_solicitation(platform, nic, (heard.source, mac));
+                self.hear_router_solicit(nic, (heard.source, mac));
             }
         }
         self.keep_up(platform);
     }
 
-    /// Answers a solicitation for an own address, and learns who sent it (RFC 4861, 7.2.3 and 7.2.4).
+    /// Handles a solicitation for an own address.
     fn hear_solicit<P: Platform<Buffer = B>>(&mut self, platform: &mut P, heard: &Heard, solicit: &Solicit) {
         let (nic, target) = (heard.nic, solicit.target);
         let own = &self.nics[nic].six;
-        let Some(asked) = own.position(target).map(|index| own.own[index]) else { return };
         let from_us = own.position(heard.source).is_some();
+        let Some(asked) = own.position(target).map(|index| own.own[index]) else {
+            if own.is_anycast(target) && !from_us {
+                self.answer_solicit(platform, heard, solicit, true);
+            }
+            return;
+        };
         if (from_us || heard.source == 0) && self.is_foreign(heard.by) {
             // Another station uses the address that it asks from, or is about to use the one that it asks for.
             self.notice_claim6(platform, heard, if from_us { heard.source } else { target });
         }
-        let own = asked;
-        if from_us || own.tentative_until != 0 || !self.owns6(nic, target) {
+        if from_us || asked.tentative_until != 0 || !self.owns6(nic, target) {
             return;
         }
+        self.answer_solicit(platform, heard, solicit, false);
+    }
+
+    /// Answers a solicitation, and learns who sent it (RFC 4861, 7.2.3 and 7.2.4). What other routers answer as well, because the
+    /// target is the address of them all, replaces no Ethernet address that is known already.
+    fn answer_solicit<P: Platform<Buffer = B>>(
+        &mut self,
+        platform: &mut P,
+        heard: &Heard,
+        solicit: &Solicit,
+        is_shared: bool,
+    ) {
         if heard.source != 0 {
             self.name_neighbour(heard, solicit.source_mac);
         }
@@ -86,15 +104,23 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
             (0, _) => (ipv6::ALL_NODES, ipv6::group_mac(ipv6::ALL_NODES)),
             (source, mac) => (source, mac.unwrap_or(heard.by)),
         };
-        let letter = Letter { nic, to, source: target, destination };
-        self.tell(platform, &letter, heard.source != 0);
+        let target = solicit.target;
+        let own = if is_shared { self.near_source6(heard.nic, destination) } else { Some(target) };
+        let Some(source) = own else { return };
+        let letter = Letter { nic: heard.nic, to, source, destination };
+        let advert = Advert {
+            target,
+            target_mac: None,
+            router: true,
+            solicited: heard.source != 0,
+            overrides: !is_shared,
+        };
+        self.tell(platform, &letter, advert);
     }
 
-    /// Sends an advertisement of the address that is the letter's source.
-    fn tell<P: Platform<Buffer = B>>(&mut self, platform: &mut P, letter: &Letter, solicited: bool) {
-        let mac = self.nics[letter.nic].mac;
-        let advert =
-            Advert { target: letter.source, target_mac: Some(mac), router: true, solicited, overrides: true };
+    /// Sends an advertisement with the Ethernet address of its NIC.
+    fn tell<P: Platform<Buffer = B>>(&mut self, platform: &mut P, letter: &Letter, advert: Advert) {
+        let advert = Advert { target_mac: Some(self.nics[letter.nic].mac), ..advert };
         self.originate6(platform, letter, |payload| advert.write(payload));
     }
 
@@ -125,7 +151,8 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
     fn name_neighbour(&mut self, heard: &Heard, mac: Option<Mac>) {
         let own = &self.nics[heard.nic].six;
         let source = heard.source;
-        let usable = own.covers(source) && !ipv6::is_multicast(source) && own.position(source).is_none();
+        let is_ours = own.position(source).is_some() || own.is_anycast(source);
+        let usable = own.covers(source) && !ipv6::is_multicast(source) && !is_ours;
         if let Some(mac) = mac.filter(|mac| mac.is_station() && usable) {
             let neighbour = Neighbour { nic: heard.nic as u8, ip: Ip::v6(source), mac };
             self.hear_of(neighbour, Said::Named, true);
@@ -158,7 +185,7 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
     ) {
         let at = usize::from(nic);
         let Some(own) = self.nics.get(at).map(|own| own.mac) else { return };
-        let Some(source) = self.source6(at, target) else { return self.counters.originated_lost.add(1) };
+        let Some(source) = self.near_source6(at, target) else { return self.counters.originated_lost.add(1) };
         let letter = match to {
             Mac::BROADCAST => Letter::to_group(at, source, ipv6::solicited_node(target)),
             to => Letter { nic: at, to, source, destination: target },
@@ -194,10 +221,11 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
 
     /// Handles the timers of IPv6.
     pub(crate) fn tick6<P: Platform<Buffer = B>>(&mut self, platform: &mut P) {
+        let listens_first = self.listen_first_if_late();
         for nic in 0..self.nics.len() {
             for index in 0..self.nics[nic].six.own.len() {
                 let own = self.nics[nic].six.own[index];
-                if own.tentative_until != 0 && own.tentative_until <= self.now {
+                if own.tentative_until != 0 && own.tentative_until <= self.now && !listens_first {
                     self.nics[nic].six.own[index].tentative_until = 0;
                     self.confirm(platform, nic, own.ip);
                 }
@@ -209,11 +237,28 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
         self.advertise_due(platform);
     }
 
+    /// Lets a pass go first if the tick comes late for an address that is tried, because an objection may have arrived in time and
+    /// wait in a ring; returns true until that was made. A router that is always late waits for one pass only.
+    fn listen_first_if_late(&mut self) -> bool {
+        let mut own = self.nics.iter().flat_map(|nic| &nic.six.own);
+        if !own.any(|own| own.tentative_until != 0 && own.tentative_until < self.now) {
+            self.late = None;
+            return false;
+        }
+        *self.late.get_or_insert(self.passes) == self.passes
+    }
+
     /// Announces an address to which nobody has objected.
     fn confirm<P: Platform<Buffer = B>>(&mut self, platform: &mut P, nic: usize, ip: u128) {
         if self.keeper && self.owns6(nic, ip) {
             let letter = Letter::to_group(nic, ip, ipv6::ALL_NODES);
-            self.tell(platform, &letter, false);
+            let advert =
+                Advert { target: ip, target_mac: None, router: true, solicited: false, overrides: true };
+            self.tell(platform, &letter, advert);
+            if ipv6::is_link_local(ip) {
+                // Multicast routers ignore the report that was sent without this address (RFC 3590, 4).
+                self.report(platform, nic, mld::Record::Joins);
+            }
         }
     }
 
@@ -222,7 +267,7 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
         let nics = self.nics.iter().filter(|nic| nic.six.is_on());
         let due = nics.flat_map(|nic| {
             let tentative = nic.six.own.iter().map(|own| own.tentative_until).find(|until| *until != 0);
-            let advert = nic.six.advertising.as_ref().and_then(|advertising| advertising.due);
+            let advert = nic.six.advertising.as_ref().and_then(Advertising::deadline);
             [tentative, nic.six.report_due, advert]
         });
         due.flatten().min()

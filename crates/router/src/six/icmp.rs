@@ -110,11 +110,12 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
         let packet = ipv6::Packet::parse_quoted(octets.get(ethernet::HEADER..)?).ok()?;
         let header = packet.header();
         let to_group = link_group || ipv6::is_multicast(header.destination);
-        let unnamed = ipv6::is_multicast(header.source) || ipv6::is_martian(header.source);
+        let source = header.source;
+        let unnamed = ipv6::is_multicast(source) || ipv6::is_martian(source) || self.is_shared6(source);
         if unnamed || to_group && !reason.concerns_groups() || is_about_error(packet.octets()) {
             return None;
         }
-        let to = header.source;
+        let to = source;
         // The address that the sender has addressed, else one of the NIC by which the error leaves.
         let addressed =
             Some(header.destination).filter(|ip| self.is_own6(*ip, nic) && !self.is_anycast6(*ip));

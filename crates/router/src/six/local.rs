@@ -8,6 +8,7 @@ use crate::platform::{Buffer, Platform};
 use crate::router::Router;
 use crate::routes::Routes;
 use crate::six::icmp::{Reason6, Refused6, is_intact};
+use crate::six::packet::is_discovery;
 use crate::slow::Origin;
 
 /// Hop limit of packets that the router creates.
@@ -31,6 +32,8 @@ pub(crate) struct Arrived<'h> {
     pub(crate) nic: u8,
     /// Offset of the transport header in the packet.
     pub(crate) at: usize,
+    /// True if there is a fragment header before it, though it is complete.
+    pub(crate) is_fragment: bool,
 }
 
 impl<B: Buffer, R: Routes> Router<'_, B, R> {
@@ -84,6 +87,10 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
         (header, nic): (&ipv6::Header, u8),
     ) {
         let (origin, counters) = (Origin::Received(nic), self.counters);
+        if self.is_tentative6(header.destination) && !is_discovery(&mut buffer, header) {
+            // Such an address receives nothing else (RFC 4862, 5.4).
+            return self.discard(platform, buffer, origin, &counters.drop_local);
+        }
         let octets = buffer.octets();
         let end = octets.len().min(ethernet::HEADER + header.total_len());
         let packet = octets.get(ethernet::HEADER..end).unwrap_or(&[]);
@@ -108,7 +115,8 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
         if upper.fragment.is_some_and(|(fragment, _)| !fragment.is_whole()) {
             return self.collect6(platform, buffer, (header, nic), &upper);
         }
-        self.deliver_upper(platform, buffer, &Arrived { header, nic, at: upper.at }, &upper);
+        let arrived = Arrived { header, nic, at: upper.at, is_fragment: upper.fragment.is_some() };
+        self.deliver_upper(platform, buffer, &arrived, &upper);
     }
 
     /// Handles the transport message of a packet for the router itself.

@@ -25,6 +25,9 @@ pub(crate) struct Own {
     pub(crate) tentative_until: u64,
 }
 
+/// The groups of a NIC: one for each own address, one for the network of each but the link-local one, and that of all routers.
+pub(crate) type Groups = ArrayVec<u128, { 2 * (MAX_ADDRESSES + 1) }>;
+
 /// IPv6 state of a NIC.
 pub(crate) struct Six {
     /// The own addresses, the link-local one first; none if the NIC takes no part in IPv6.
@@ -67,24 +70,39 @@ impl Six {
         self.own.iter().any(|own| (ip ^ own.ip) & ipv6::mask(own.prefix) == 0)
     }
 
-    /// Returns true if `ip` is the address of all routers of a network on this NIC (RFC 4291, 2.6.1).
-    pub(crate) fn is_anycast(&self, ip: u128) -> bool {
+    /// Returns the addresses of all routers of the networks on this NIC (RFC 4291, 2.6.1).
+    fn anycasts(&self) -> impl Iterator<Item = u128> {
         let global = self.own.iter().skip(1);
-        global.filter(|own| own.prefix < 127).any(|own| own.ip & ipv6::mask(own.prefix) == ip)
+        global.filter(|own| own.prefix < 127).map(|own| own.ip & ipv6::mask(own.prefix))
+    }
+
+    /// Returns true if `ip` is the address of all routers of a network on this NIC.
+    pub(crate) fn is_anycast(&self, ip: u128) -> bool {
+        self.anycasts().any(|anycast| anycast == ip)
     }
 
     /// Returns true if the NIC listens to this group.
     pub(crate) fn listens(&self, group: u128) -> bool {
         match group {
             ipv6::ALL_NODES | ipv6::ALL_ROUTERS => self.is_on(),
-            _ => self.own.iter().any(|own| ipv6::solicited_node(own.ip) == group),
+            _ => self.solicited_nodes().any(|own| own == group),
         }
     }
 
-    /// Returns the groups to be reported (RFC 3810, 6): all but that of all nodes.
-    pub(crate) fn groups(&self) -> impl Iterator<Item = u128> {
-        let nodes = self.own.iter().map(|own| ipv6::solicited_node(own.ip));
-        nodes.chain(self.is_on().then_some(ipv6::ALL_ROUTERS))
+    /// Returns the solicited-node groups of all unicast and anycast addresses (RFC 4291, 2.8).
+    fn solicited_nodes(&self) -> impl Iterator<Item = u128> {
+        self.own.iter().map(|own| own.ip).chain(self.anycasts()).map(ipv6::solicited_node)
+    }
+
+    /// Returns the groups to be reported, each once (RFC 3810, 6): all but that of all nodes.
+    pub(crate) fn groups(&self) -> Groups {
+        let mut groups = Groups::new();
+        for group in self.solicited_nodes().chain(self.is_on().then_some(ipv6::ALL_ROUTERS)) {
+            if !groups.contains(&group) {
+                groups.push(group);
+            }
+        }
+        groups
     }
 }
 
@@ -109,10 +127,26 @@ fn best_of(nics: &[Nic], (at, neighbours): (usize, &Neighbours<'_>), destination
 impl<B: Buffer, R: Routes> Router<'_, B, R> {
     /// Returns true if `ip` is an own address that a packet from NIC `nic` reaches: link-local ones only on their link.
     pub(crate) fn is_own6(&self, ip: u128, nic: u8) -> bool {
+        self.is_only_ours6(ip, nic) || self.is_shared6(ip)
+    }
+
+    /// Returns true if `ip` is such an address, and of no other router.
+    pub(crate) fn is_only_ours6(&self, ip: u128, nic: u8) -> bool {
         if ipv6::is_link_local(ip) {
             return self.owns6(usize::from(nic), ip);
         }
-        (0..self.nics.len()).any(|at| self.owns6(at, ip) || self.nics[at].six.is_anycast(ip))
+        (0..self.nics.len()).any(|at| self.owns6(at, ip))
+    }
+
+    /// Returns true if `ip` is the address of all routers of a network of ours, from which another one may send: RFC 4291 does
+    /// not forbid anycast addresses as sources.
+    pub(crate) fn is_shared6(&self, ip: u128) -> bool {
+        self.nics.iter().any(|own| own.six.is_anycast(ip))
+    }
+
+    /// Returns true if `ip` is an own address that may still prove to be another station's.
+    pub(crate) fn is_tentative6(&self, ip: u128) -> bool {
+        self.nics.iter().flat_map(|own| &own.six.own).any(|own| own.ip == ip && own.tentative_until != 0)
     }
 
     /// Returns true if `ip` is an address of NIC `nic` that no other station has.
@@ -131,6 +165,11 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
             let others = all.filter_map(|at| best_of(self.nics, (at, self.neighbours), destination));
             others.filter(reaches).max_by_key(|ip| suitability(*ip, destination)).or(here)
         })
+    }
+
+    /// Returns the source address of a solicitation or advertisement by NIC `nic`: an address of that NIC (RFC 4861, 4.3 and 4.4).
+    pub(crate) fn near_source6(&self, nic: usize, destination: u128) -> Option<u128> {
+        best_of(self.nics, (nic, self.neighbours), destination)
     }
 
     /// Returns the link-local address of NIC `nic`, if it may be used.

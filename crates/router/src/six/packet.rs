@@ -42,7 +42,7 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
         trim(&mut buffer, &header);
         let (source, destination) = (header.source, header.destination);
         // Discovery tells own messages, received by another NIC, from those of a station with the same address.
-        let ours = self.is_own6(source, nic);
+        let ours = self.is_only_ours6(source, nic);
         if ours && !is_discovery(&mut buffer, &header) {
             return self.discard(platform, buffer, origin, &counters.drop_own_source);
         }
@@ -200,7 +200,7 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
 }
 
 /// Returns true if a packet without extension headers is a neighbour solicitation or advertisement.
-fn is_discovery<B: Buffer>(buffer: &mut B, header: &ipv6::Header) -> bool {
+pub(crate) fn is_discovery<B: Buffer>(buffer: &mut B, header: &ipv6::Header) -> bool {
     let kind = buffer.head()[ethernet::HEADER + ipv6::HEADER];
     header.next_header == ipv6::next::ICMP
         && header.hop_limit == ipv6::LINK_HOPS

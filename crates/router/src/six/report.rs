@@ -1,6 +1,7 @@
 //! Multicast listener reports (MLDv2, RFC 3810): switches that snoop pass solicitations on only if their groups were
 //! reported.
 
+use frame::ipv6::{Opt, Options, next};
 use frame::{ethernet, icmpv6, ipv6, mld};
 
 use crate::platform::{Buffer, Platform};
@@ -25,7 +26,7 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
         let source = self.link_local(nic).unwrap_or(0);
         let Some(own) = self.nics.get_mut(nic).filter(|own| own.six.is_on()) else { return };
         own.six.report_due = None;
-        let groups = own.six.groups().collect::<arrayvec::ArrayVec<u128, 16>>();
+        let groups = own.six.groups();
         let letter = Letter::to_group(nic, source, ipv6::ALL_MLD_ROUTERS);
         self.originate6(platform, &letter, |payload| mld::write_report(record, groups.into_iter(), payload));
     }
@@ -42,7 +43,8 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
             buffer.octets().get(ethernet::HEADER + arrived.at..ethernet::HEADER + header.total_len());
         let parsed = message.map(icmpv6::Header::parse_quoted).and_then(Result::ok);
         let query = parsed.and_then(|(message, payload)| mld::Query::parse(&message, payload).ok());
-        let local = ipv6::is_link_local(header.source) && header.hop_limit == 1;
+        let alerts = header.next_header == next::HOP_BY_HOP && has_router_alert(buffer.octets());
+        let local = ipv6::is_link_local(header.source) && header.hop_limit == 1 && alerts;
         let Some(query) = query.filter(|_| local) else {
             let origin = Origin::Received(arrived.nic);
             return self.discard(platform, buffer, origin, &self.counters.drop_local);
@@ -56,4 +58,11 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
             own.report_due = Some(own.report_due.map_or(due, |earlier| earlier.min(due)));
         }
     }
+}
+
+/// Returns true if there is a router alert, as in each query (RFC 3810, 6.2), in the options behind the fixed header of a frame.
+fn has_router_alert(frame: &[u8]) -> bool {
+    let packet = frame.get(ethernet::HEADER..).unwrap_or(&[]);
+    let options = Options::new(packet, ipv6::HEADER);
+    options.is_ok_and(|options| options.flatten().any(|option| option.kind == Opt::ROUTER_ALERT))
 }

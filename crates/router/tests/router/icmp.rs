@@ -120,6 +120,26 @@ fn time_exceeded() {
 }
 
 #[test]
+fn the_padding_of_a_frame_is_not_quoted() {
+    let mut lab = Lab::default();
+    let mut frame = udp_frame(0, ip(11, 1, 1, 1), 4);
+    frame[46..].fill(0xee);
+    lab.push(0, frame.clone());
+    let (_, _, quoted) = error(&mut lab);
+    assert_eq!(quoted, frame[14..46]);
+}
+
+#[test]
+fn a_nic_without_address_sends_errors_from_that_of_another_one() {
+    let mut lab = Lab::with_addresses(&[router::Address { ip: ip(10, 0, 0, 1), prefix: 24 }]);
+    lab.push(1, udp_frame(1, ip(11, 1, 1, 1), 18));
+    let frame = lab.one_sent(1);
+    let (header, message, _) = read_icmp(&frame);
+    assert_eq!((header.source, header.destination), (ip(10, 0, 0, 1), ip(10, 0, 1, 2)));
+    assert_eq!((message.kind, message.code), (icmp::UNREACHABLE, icmp::unreachable::NET));
+}
+
+#[test]
 fn the_router_itself_is_reached_with_the_last_hop() {
     let mut lab = Lab::default();
     let message = icmp_message(icmp::ECHO_REQUEST, 0, 7, b"x");

@@ -6,6 +6,7 @@ use std::os::fd::AsFd;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
+use frame::ethernet::{HEADER, SHORTEST};
 use port::{Frame, Sink};
 use ring::BURST;
 
@@ -17,8 +18,6 @@ use super::rings::{Consumer, Producer};
 /// Maximum number of calls in a row for entries that the kernel has not taken: in copy mode it takes 32
 /// frames per call.
 const CALLS: usize = 4;
-/// Octets of an Ethernet header.
-const HEADER: usize = 14;
 
 /// Transmit half of one queue.
 #[derive(Debug)]
@@ -81,16 +80,22 @@ impl Sender {
         self.free.len().min(self.transmit.room(wanted as u32) as usize)
     }
 
-    /// Copies a frame; returns false if it is too short for Ethernet or does not fit into a chunk.
+    /// Copies a frame, padded with zeros to the shortest length on a wire: the kernel passes it to the driver as it is, and
+    /// a router that removes a VLAN tag makes frames shorter. Returns false if it is too short for Ethernet or does not fit
+    /// into a chunk.
     fn copy(&mut self, queue: &Queue, frame: &Frame<'_>) -> bool {
         let len = frame.len();
         if !(HEADER..=queue.umem.layout.chunk as usize).contains(&len) {
             return false;
         }
         let Some(addr) = self.free.pop() else { return false };
-        let Some(room) = queue.umem.bytes(addr, len as u32) else { return false };
+        let padded = len.max(SHORTEST) as u32;
+        let Some(room) = queue.umem.bytes(addr, padded) else { return false };
         frame.octets().copy_to(&room);
-        self.transmit.push(Descriptor { addr, len: len as u32, options: 0 });
+        if len < SHORTEST {
+            room.skip(len as u32).copy_from_slice(&[0; SHORTEST][len..]);
+        }
+        self.transmit.push(Descriptor { addr, len: padded, options: 0 });
         true
     }
 

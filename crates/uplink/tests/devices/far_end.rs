@@ -78,6 +78,8 @@ pub(crate) struct Bench {
     pub(crate) sink: Arc<dyn Sink>,
     /// Counters of the sink.
     pub(crate) counters: Arc<dyn Group>,
+    /// Length in octets of the shortest frame that the sink passes on unchanged.
+    pub(crate) shortest: usize,
     /// What must live as long as the port.
     pub(crate) _held: Box<dyn Any>,
 }
@@ -96,7 +98,7 @@ impl SinkBench for Bench {
     }
 
     fn pattern(&self) -> Pattern {
-        Pattern { destination: KERNEL, source: OURS, ..Pattern::default() }
+        Pattern { destination: KERNEL, source: OURS, shortest: self.shortest, ..Pattern::default() }
     }
 
     fn patience(&self) -> Duration {

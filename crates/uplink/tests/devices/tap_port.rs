@@ -1,6 +1,6 @@
 //! The TAP in the conformance suite that every port passes.
 
-use conformance::{check_sink, check_source};
+use conformance::{HEADER, check_sink, check_source};
 use uplink::{Netns, Tap, TapConfig};
 
 use crate::far_end::{Bench, KERNEL, PacketSocket};
@@ -15,7 +15,7 @@ fn bench() -> Bench {
     let (source, sink) = Tap::open("t0", &config).expect("TAP").split();
     let socket = netns.run(|| PacketSocket::open("t0")).expect("enter").expect("packet socket");
     let (source, counters) = (Box::new(source), sink.counters());
-    Bench { socket, source, sink, counters, _held: Box::new((links, netns)) }
+    Bench { socket, source, sink, counters, shortest: HEADER, _held: Box::new((links, netns)) }
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use conformance::{check_sink, check_source};
+use frame::ethernet::SHORTEST;
 use port::{Bell, Sink, Source};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use uplink::xdp::{XdpPorts, XdpSource};
@@ -105,7 +106,8 @@ fn bench(queues: u32) -> Bench {
     let mut ports = xdp.ports(1).expect("rings");
     let (source, sink) = (Box::new(ports.sources.remove(0)), ports.sinks.remove(0));
     let counters = sink.counters();
-    Bench { socket, source, sink, counters, _held: Box::new((ports.health, xdp, pair)) }
+    let held = Box::new((ports.health, xdp, pair));
+    Bench { socket, source, sink, counters, shortest: SHORTEST, _held: held }
 }
 
 #[test]
@@ -120,6 +122,38 @@ fn an_interface_is_a_source() {
     if able() {
         check_source(|| bench(1));
     }
+}
+
+#[test]
+fn a_short_frame_is_padded_with_zeros() {
+    if !able() {
+        return;
+    }
+    let pair = Pair::new(1);
+    let config = XdpConfig { queue_len: 256, ..pair.config() };
+    let (xdp, peer) = (Xdp::open("near", &config).expect("AF_XDP"), pair.peer());
+    let ports = xdp.ports(1).expect("rings");
+    // Longer frames before, so that the memory of each chunk has other octets.
+    let mut long = datagram(WAY, 100, 1);
+    long[SHORTEST - 10..].fill(0xff);
+    let mut burst = vec![long; 64];
+    for _ in 0..8 {
+        deliver(&*ports.sinks[0], &mut burst);
+        drop(frames_at(&peer.0));
+    }
+    // A frame of 60 octets without its VLAN tag.
+    let short = datagram(WAY, 56, 2);
+    let mut came = Vec::new();
+    wait_for("the short frame at the other end", || {
+        if came.is_empty() {
+            deliver(&*ports.sinks[0], &mut [short.clone()]);
+        }
+        came.extend(frames_at(&peer.0).into_iter().filter(|frame| number(frame) == 2));
+        !came.is_empty()
+    });
+    let mut expected = short;
+    expected.resize(SHORTEST, 0);
+    assert_eq!(came[0], expected);
 }
 
 #[test]

@@ -35,11 +35,8 @@ fn addresses_are_tried_before_they_are_used() {
     );
     let groups: Vec<_> = mld::records(&report, payload).map(Result::unwrap).collect();
     let own = [ipv6::link_local(own_mac(1)), ip6(1, 1)];
-    assert_eq!(
-        groups,
-        [ipv6::solicited_node(own[0]), ipv6::solicited_node(own[1]), ipv6::ALL_ROUTERS]
-            .map(|group| (4, group))
-    );
+    let asked = [own[0], own[1], ip6(1, 0)].map(ipv6::solicited_node);
+    assert_eq!(groups, [asked[0], asked[1], asked[2], ipv6::ALL_ROUTERS].map(|group| (4, group)));
     for (frame, own) in sent[1..].iter().zip(own) {
         let (header, _, payload) = read_icmp6(frame);
         assert_eq!((header.source, Solicit::parse(payload).unwrap().target), (0, own));
@@ -48,10 +45,30 @@ fn addresses_are_tried_before_they_are_used() {
     lab.push(1, solicit(HOST, ip6(1, 50), ip6(1, 1)));
     lab.none_sent_of(1);
     lab.wait(1000);
-    let told: Vec<u128> = lab.world.sent(1).iter().map(|frame| read_icmp6(frame).0.source).collect();
-    assert_eq!(told, own, "each is announced");
+    let sent = lab.world.sent(1);
+    let read = sent.iter().map(|frame| read_icmp6(frame));
+    let told: Vec<_> = read.map(|(header, message, _)| (message.kind, header.source)).collect();
+    let expected = [(nd::ADVERT, own[0]), (mld::REPORT_V2, own[0]), (nd::ADVERT, own[1])];
+    assert_eq!(told, expected, "each is announced, and the groups from an address");
     lab.push(1, solicit(HOST, ip6(1, 50), ip6(1, 1)));
     assert_eq!(read_icmp6(&lab.world.sent(1)[0]).1.kind, nd::ADVERT);
+}
+
+#[test]
+fn an_address_that_is_tried_receives_only_discovery() {
+    let mut lab = Lab::wanted(table(), &Wanted { six: true, ..USUAL });
+    (0..3).for_each(|nic| drop(lab.world.sent(nic)));
+    let ends = (ip6(0, 2), ip6(0, 1));
+    let header = icmpv6::Header { kind: icmpv6::ECHO_REQUEST, code: 0, rest: 1 };
+    let echo = frame6(0, ipv6::Header::new(next::ICMP, ends.0, ends.1, 0), &message6(ends, header, b"x"));
+    lab.push(0, echo.clone());
+    lab.push(0, udp6(0, ends.1, 18));
+    lab.none_sent();
+    lab.only_drop("drop_local", 2);
+    lab.wait(1000);
+    (0..3).for_each(|nic| drop(lab.world.sent(nic)));
+    lab.push(0, echo);
+    assert_eq!(read_icmp6(&lab.one_sent(0)).1.kind, icmpv6::ECHO_REPLY);
 }
 
 #[test]
@@ -64,9 +81,46 @@ fn a_duplicate_is_not_used() {
     lab.push(1, solicit(HOST, ip6(1, 50), ip6(1, 1)));
     lab.none_sent();
     assert_eq!(lab.counter("nd_conflicts"), 1);
-    // The address of another NIC still works.
+    // The address of another NIC still works, but it does not ask for neighbours of this one.
     lab.push(0, udp6(0, ip6(0, 1), 18));
     assert_eq!(read_icmp6(&lab.one_sent(0)).1.code, icmpv6::unreachable::PORT);
+    lab.push(0, udp6(0, ip6(1, 50), 18));
+    assert_eq!(read_icmp6(&lab.one_sent(1)).0.source, ipv6::link_local(own_mac(1)));
+}
+
+/// Returns the addresses that a NIC has announced since the last call.
+fn announced(lab: &mut Lab, nic: usize) -> Vec<u128> {
+    let sent = lab.world.sent(nic);
+    let read = sent.iter().map(|frame| read_icmp6(frame));
+    read.filter(|(_, message, _)| message.kind == nd::ADVERT).map(|(header, ..)| header.source).collect()
+}
+
+#[test]
+fn an_objection_that_waits_is_heard_before_a_late_confirmation() {
+    let mut lab = Lab::wanted(table(), &Wanted { six: true, ..USUAL });
+    (0..3).for_each(|nic| drop(lab.world.sent(nic)));
+    lab.world.rx[1].push_back(advert(HOST, ip6(1, 1), false));
+    lab.wait(5000);
+    lab.none_sent();
+    assert_eq!(lab.router.next_deadline(), Some(0), "it looks at once");
+    lab.router.poll(&mut lab.world);
+    lab.wait(5000);
+    assert_eq!(announced(&mut lab, 0), [ipv6::link_local(own_mac(0)), ip6(0, 1)]);
+    assert_eq!(announced(&mut lab, 1), [ipv6::link_local(own_mac(1))]);
+}
+
+#[test]
+fn a_router_that_is_always_late_confirms_after_one_pass() {
+    let mut lab = Lab::wanted(table(), &Wanted { six: true, ..USUAL });
+    (0..3).for_each(|nic| drop(lab.world.sent(nic)));
+    for _ in 0..2 {
+        // Without a pass in between.
+        lab.wait(1001);
+        lab.none_sent();
+    }
+    lab.router.poll(&mut lab.world);
+    lab.wait(1001);
+    assert_eq!(announced(&mut lab, 1), [ipv6::link_local(own_mac(1)), ip6(1, 1)]);
 }
 
 #[test]
@@ -117,6 +171,26 @@ fn a_solicitation_is_answered_and_its_sender_named() {
 }
 
 #[test]
+fn the_address_of_all_routers_is_found_but_not_learned() {
+    let mut lab = Lab::six();
+    let (host, all) = (ip6(1, 50), ip6(1, 0));
+    lab.push(1, solicit(HOST, host, all));
+    let frame = lab.one_sent(1);
+    assert_eq!(read6(&frame).0.destination, HOST);
+    let (header, message, payload) = read_icmp6(&frame);
+    assert_eq!((header.source, header.destination), (ip6(1, 1), host));
+    let advert = Advert::parse(&message, payload).unwrap();
+    let flags = (advert.router, advert.solicited, advert.overrides);
+    // Another router may have answered before.
+    assert_eq!((advert.target, advert.target_mac, flags), (all, Some(own_mac(1)), (true, true, false)));
+    assert_eq!(lab.neighbours.find(1, host), Some(HOST));
+    // Another router asks from there.
+    lab.push(1, solicit(HOST, all, ip6(1, 1)));
+    assert_eq!(read_icmp6(&lab.one_sent(1)).0.destination, all);
+    assert_eq!(lab.neighbours.find(1, all), None);
+}
+
+#[test]
 fn what_is_not_from_the_link_or_malformed_teaches_nothing() {
     let mut lab = Lab::six();
     let mut far = solicit(HOST, ip6(1, 50), ip6(1, 1));
@@ -133,6 +207,23 @@ fn what_is_not_from_the_link_or_malformed_teaches_nothing() {
     lab.push(1, near6(HOST, ends, header, &ip6(1, 99).to_be_bytes()));
     lab.none_sent();
     assert_eq!(lab.neighbours.find(1, ip6(1, 50)), None);
+}
+
+#[test]
+fn a_message_behind_a_fragment_header_teaches_nothing() {
+    let mut lab = Lab::six();
+    let (host, target) = (ip6(1, 50), ip6(1, 1));
+    let ends = (host, ipv6::solicited_node(target));
+    let mut payload = [0; Solicit::LONGEST];
+    let (len, header) = Solicit { target, source_mac: Some(HOST) }.write(&mut payload).unwrap();
+    // It is complete, and would be read without that header.
+    let fragment = ipv6::Fragment { offset: 0, more: false, identification: 9 };
+    let message = [&fragment.octets(next::ICMP)[..], &message6(ends, header, &payload[..len])].concat();
+    let ip = ipv6::Header { hop_limit: 255, ..ipv6::Header::new(next::FRAGMENT, ends.0, ends.1, 0) };
+    lab.push(1, frame6_from((ipv6::group_mac(ends.1), HOST), ip, &message));
+    lab.none_sent();
+    lab.only_drop("drop_local", 1);
+    assert_eq!(lab.neighbours.find(1, host), None);
 }
 
 #[test]
@@ -170,6 +261,26 @@ fn a_stale_neighbour_is_used_then_probed_then_forgotten() {
 }
 
 #[test]
+fn a_neighbour_in_doubt_is_probed_although_its_header_is_prepared() {
+    let mut lab = Lab::six();
+    let (host, other) = (ip6(1, 50), Mac([2, 0, 0, 0, 0x60, 3]));
+    lab.push(0, udp6(0, host, 18));
+    lab.push(1, advert(HOST, host, true));
+    lab.push(0, udp6(0, host, 18));
+    lab.world.sent(1);
+    // Another address, which may not replace the known one.
+    let claim =
+        Advert { target: host, target_mac: Some(other), router: false, solicited: false, overrides: false };
+    let mut payload = [0; Advert::LONGEST];
+    let (len, header) = claim.write(&mut payload).unwrap();
+    lab.push(1, near6(other, (host, ip6(1, 1)), header, &payload[..len]));
+    assert_eq!((lab.neighbours.find(1, host), lab.neighbours.state(1, host)), (Some(HOST), State::Stale));
+    lab.push(0, udp6(0, host, 18));
+    assert_eq!(read6(&lab.one_sent(1)).0.destination, HOST);
+    assert_eq!(lab.neighbours.state(1, host), State::Delay);
+}
+
+#[test]
 fn a_reachable_neighbour_that_answers_its_probe_stays() {
     let mut lab = Lab::six();
     let host = ip6(1, 50);
@@ -184,19 +295,28 @@ fn a_reachable_neighbour_that_answers_its_probe_stays() {
     assert_eq!(lab.neighbours.state(1, host), State::Reachable);
 }
 
+/// Returns a query on NIC 1 behind these hop-by-hop options.
+fn query(options: [u8; 8]) -> Vec<u8> {
+    let header = icmpv6::Header { kind: mld::QUERY, code: 0, rest: 1000 << 16 };
+    let ends = (ipv6::link_local(HOST), ipv6::ALL_NODES);
+    let payload = [&options[..], &message6(ends, header, &[0; 20])].concat();
+    let ip = ipv6::Header { hop_limit: 1, ..ipv6::Header::new(next::HOP_BY_HOP, ends.0, ends.1, 0) };
+    frame6_from((ipv6::group_mac(ends.1), HOST), ip, &payload)
+}
+
 #[test]
 fn a_query_is_answered_within_its_time() {
     let mut lab = Lab::six();
-    let header = icmpv6::Header { kind: mld::QUERY, code: 0, rest: 1000 << 16 };
-    let ends = (ipv6::link_local(HOST), ipv6::ALL_NODES);
-    let payload = [&mld::HOP_BY_HOP[..], &message6(ends, header, &[0; 20])].concat();
-    let ip = ipv6::Header { hop_limit: 1, ..ipv6::Header::new(next::HOP_BY_HOP, ends.0, ends.1, 0) };
-    lab.push(1, frame6_from((ipv6::group_mac(ends.1), HOST), ip, &payload));
+    // Padding in place of the router alert.
+    lab.push(1, query([next::ICMP, 0, 1, 4, 0, 0, 0, 0]));
+    lab.only_drop("drop_local", 1);
+    assert_eq!(lab.router.next_deadline(), None);
+    lab.push(1, query(mld::HOP_BY_HOP));
     assert!(lab.router.next_deadline().is_some_and(|due| due <= 1000));
     lab.wait(1000);
     let frame = lab.one_sent(1);
     let (header, report, _) = read_icmp6(&frame);
-    assert_eq!((report.kind, report.rest, header.source), (mld::REPORT_V2, 3, ipv6::link_local(own_mac(1))));
+    assert_eq!((report.kind, report.rest, header.source), (mld::REPORT_V2, 4, ipv6::link_local(own_mac(1))));
 }
 
 /// What NIC 0 advertises.
@@ -255,10 +375,18 @@ fn a_router_solicitation_is_answered() {
     let host = ipv6::link_local(HOST);
     let header = icmpv6::Header { kind: nd::ROUTER_SOLICIT, code: 0, rest: 0 };
     let option = [&[1, 1][..], &HOST.0].concat();
-    lab.push(0, near6(HOST, (host, ipv6::ALL_ROUTERS), header, &option));
+    // A node that asks twice gets one answer, another one that asks meanwhile the next one to all.
+    for from in [HOST, HOST, peer_mac(0)] {
+        let option = [&[1, 1][..], &from.0].concat();
+        lab.push(0, near6(from, (ipv6::link_local(from), ipv6::ALL_ROUTERS), header, &option));
+    }
+    lab.none_sent();
+    lab.wait(500);
     let frame = lab.one_sent(0);
     assert_eq!(read6(&frame).0.destination, HOST);
     assert_eq!(read_icmp6(&frame).0.destination, host);
+    lab.wait(3000);
+    assert_eq!(read_icmp6(&lab.one_sent(0)).0.destination, ipv6::ALL_NODES);
     // Without an address the answer goes to all, three seconds after the last one.
     lab.push(0, near6(HOST, (0, ipv6::ALL_ROUTERS), header, &[]));
     lab.none_sent();
@@ -267,4 +395,21 @@ fn a_router_solicitation_is_answered() {
     // NIC 1 advertises nothing.
     lab.push(1, near6(HOST, (host, ipv6::ALL_ROUTERS), header, &option));
     lab.none_sent();
+}
+
+#[test]
+fn a_router_solicitation_before_the_address_is_confirmed_is_answered_then() {
+    let (advert, prefixes) = wanted();
+    let advertise =
+        Advertise { advert, interval: (200, 600), tells_mtu: false, prefixes: &prefixes, dns: &[] };
+    let mut lab = Lab::wanted(table(), &Wanted { six: true, advertise: Some(&advertise), ..USUAL });
+    (0..3).for_each(|nic| drop(lab.world.sent(nic)));
+    let header = icmpv6::Header { kind: nd::ROUTER_SOLICIT, code: 0, rest: 0 };
+    lab.push(0, near6(HOST, (0, ipv6::ALL_ROUTERS), header, &[]));
+    lab.wait(999);
+    lab.none_sent();
+    lab.wait(1);
+    let sent = lab.world.sent(0);
+    let read = sent.iter().map(|frame| read_icmp6(frame).1.kind);
+    assert_eq!(read.filter(|kind| *kind == nd::ROUTER_ADVERT).count(), 1);
 }

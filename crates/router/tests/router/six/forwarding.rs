@@ -190,6 +190,27 @@ fn own_sources_groups_and_broken_headers() {
 }
 
 #[test]
+fn the_address_of_all_routers_may_be_a_source_but_gets_no_error() {
+    let mut lab = Lab::six();
+    let source = ip6(0, 0);
+    let from_there = |destination, hop_limit| {
+        let header = ipv6::Header { hop_limit, ..ipv6::Header::new(next::UDP, source, destination, 0) };
+        frame6(0, header, &datagram6(source, destination, 18))
+    };
+    slow_ones();
+    for round in 0..3 {
+        lab.push(0, from_there(BEYOND[0], 64));
+        assert_eq!(read6(&lab.one_sent(1)).1.header().source, source);
+        assert_eq!(slow_ones() == 0, round > 0, "the hot path does as the slow one");
+    }
+    lab.push(0, from_there(BEYOND[0], 1));
+    lab.push(0, from_there(ip6(0, 1), 64));
+    lab.none_sent();
+    assert_eq!(lab.counters.forwarded.get(), 3);
+    assert_eq!(["drop_ttl", "drop_local"].map(|name| lab.counter(name)), [1, 1]);
+}
+
+#[test]
 fn a_router_without_ipv6_speaks_none() {
     let mut lab = Lab::default();
     lab.push(0, udp6(0, BEYOND[0], 18));

@@ -168,6 +168,23 @@ fn an_echo_in_fragments_is_answered_in_fragments() {
 }
 
 #[test]
+fn fragments_that_cannot_be_put_together_are_reported() {
+    let ends = (ip6(0, 2), ip6(0, 1));
+    // Not a multiple of 8 octets before others, and more than 65535 octets in all.
+    for (offset, more, len, at) in [(0, true, 15, 4), (8191, false, 8, 42)] {
+        let mut lab = Lab::six();
+        let fragment = Fragment { offset, more, identification: 7 };
+        let payload = [&fragment.octets(next::UDP)[..], &[0; 16][..len]].concat();
+        lab.push(0, frame6(0, ipv6::Header::new(next::FRAGMENT, ends.0, ends.1, 0), &payload));
+        let frame = lab.one_sent(0);
+        let (_, message, _) = read_icmp6(&frame);
+        assert_eq!((message.kind, message.code, message.rest), (icmpv6::PARAMETER_PROBLEM, 0, at));
+        lab.only_drop("drop_reassembly", 1);
+        assert_eq!(lab.router.held(), 0);
+    }
+}
+
+#[test]
 fn what_stays_incomplete_is_reported_after_a_minute() {
     let mut lab = Lab::six();
     let ends = (ip6(0, 2), ip6(0, 1));
