@@ -59,10 +59,10 @@ pub(crate) fn run(input: &[u8]) {
 }
 
 /// Files in place of the kernel's, and the objects under test.
-struct World {
+pub(super) struct World {
     /// Fill, completion, receive and transmit ring.
     rings: [Mapping; 4],
-    queue: Arc<Queue>,
+    pub(super) queue: Arc<Queue>,
     receive: Mutex<Option<Receiver>>,
     /// Other end of the connection that represents the socket.
     _kernel: UnixStream,
@@ -75,7 +75,7 @@ fn file(octets: u64) -> OwnedFd {
 }
 
 impl World {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let files = [(); 4].map(|()| file(PAGE as u64));
         let place = Place { page: 0, parts: PARTS, size: SIZE };
         let [fill, completion, receive, transmit] = files.each_ref().map(OwnedFd::as_fd);
@@ -108,7 +108,7 @@ impl World {
     }
 
     /// Writes like the kernel: two words of one ring, which are entries, indices or flags.
-    fn store(&self, step: &[u8; 12]) {
+    pub(super) fn store(&self, step: &[u8; 12]) {
         let [_, _, which, at, low @ .., a, b, c, d] = *step;
         let place = match which >> 2 & 3 {
             0 => 0,

@@ -19,6 +19,8 @@ use crate::look::threads_file;
 pub(crate) const GROUP: u32 = 0x7272;
 /// Alias of the other end of a pair, and of `lo` in a router's namespace; it is shown beside the name.
 pub(crate) const ALIAS: &str = "ringroad";
+/// Longest alias of an interface, in octets (`IFALIASZ` of `linux/if.h`, without the terminating NUL).
+const LONGEST_ALIAS: usize = 255;
 
 /// Former state of an interface of the host that was moved into a router.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,20 +38,34 @@ pub struct MovedInterface {
     /// True if it had NAPI threads.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub threaded: bool,
+    /// Alias that it had; empty: none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub former_alias: String,
 }
 
 impl MovedInterface {
     /// Records the state of an interface of the host that is about to be moved, and to be called `interface`.
     pub(crate) fn of(interface: &str, link: &Link, home: &Namespace) -> Self {
-        let Link { name, mac, mtu, up, .. } = link;
+        let Link { name, mac, mtu, up, alias, .. } = link;
         let (interface, link, threaded) = (interface.to_owned(), name.clone(), is_threaded(home, name));
-        Self { interface, link, mac: *mac, mtu: *mtu, up: *up, threaded }
+        // One of ours is left from a router that could not return it.
+        let former_alias = Self::of_alias(alias).map_or_else(|| alias.clone(), |left| left.former_alias);
+        Self { interface, link, mac: *mac, mtu: *mtu, up: *up, threaded, former_alias }
     }
 
-    /// Alias that it carries: at most 255 octets, for two names of 15 octets, and numbers.
+    /// Alias that it carries: at most 255 octets, for two names of 15 octets, numbers, and its former alias if there is room for that.
     pub(crate) fn alias(&self) -> String {
+        let whole = self.text();
+        if whole.len() <= LONGEST_ALIAS { whole } else { self.without_alias().text() }
+    }
+
+    fn text(&self) -> String {
         // Strings and numbers always serialize.
         serde_json::to_string(self).map_or_else(|_| ALIAS.to_owned(), |json| format!("{ALIAS} {json}"))
+    }
+
+    fn without_alias(&self) -> Self {
+        Self { former_alias: String::new(), ..self.clone() }
     }
 
     /// Parses an alias; `None`: the interface is not one that was moved.
@@ -57,7 +73,7 @@ impl MovedInterface {
         serde_json::from_str(alias.strip_prefix(ALIAS)?.trim_start()).ok()
     }
 
-    /// Returns it to the host, with its name, Ethernet address and MTU. If somebody has pulled it out to the host, restores these
+    /// Returns it to the host, with its name, Ethernet address, MTU and alias. If somebody has pulled it out to the host, restores these
     /// there. Does nothing if it is in neither place: it was returned before, or was removed from the machine.
     ///
     /// # Errors
@@ -78,7 +94,7 @@ impl MovedInterface {
 
     /// Restores its properties on the host, where it has this index and name.
     fn restore(&self, outside: &Netlink, home: &Namespace, (index, name): (u32, &str)) -> io::Result<()> {
-        let settings = Settings::default().alias("").mtu(self.mtu);
+        let settings = Settings::default().alias(&self.former_alias).mtu(self.mtu);
         let settings = self.mac.into_iter().fold(settings, Settings::mac);
         let set = outside.set_link(index, &settings);
         let up = if self.up { outside.set_link(index, &Settings::default().up(true)) } else { Ok(()) };
@@ -109,14 +125,14 @@ impl MovedInterface {
             Some(link) => Ok(Some(link)),
             None => {
                 Ok(find_link(inside, &self.link)?
-                    .filter(|link| link.mac == self.mac && link.alias.is_empty()))
+                    .filter(|link| link.mac == self.mac && link.alias == self.former_alias))
             }
         }
     }
 
-    /// Returns true if an interface has its alias.
+    /// Returns true if an interface has its alias, in which the former one may be missing.
     fn is(&self, link: &Link) -> bool {
-        Self::of_alias(&link.alias).as_ref() == Some(self)
+        Self::of_alias(&link.alias).is_some_and(|found| found.without_alias() == self.without_alias())
     }
 }
 

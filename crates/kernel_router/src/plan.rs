@@ -6,6 +6,7 @@
 //!
 //! * an interface that goes down, or is deleted, loses its routes, its neighbours and its IPv6 addresses;
 //! * a VLAN goes down, or is deleted, with the interface below it, and so goes before that and comes after it;
+//! * an interface whose MTU is lowered below that of a VLAN on it lowers that, too, so the VLAN's is lowered before it and raised after it;
 //! * an interface that loses its last IPv4 address loses its IPv4 routes and neighbours (`fib_disable_ip`);
 //! * an interface whose Ethernet address changes loses its neighbours (`neigh_changeaddr`);
 //! * an interface that goes down or loses its carrier loses its next hops of groups: they are planned only where there is carrier,
@@ -239,6 +240,7 @@ impl<'a> Plan<'a> {
     /// Adds interfaces, and sets their properties.
     fn add_interfaces(&mut self) {
         let now = self.now;
+        self.lower_vlans();
         for interface in &now.interfaces {
             let name = &interface.name;
             match self.staying(name) {
@@ -261,13 +263,25 @@ impl<'a> Plan<'a> {
         }
     }
 
+    /// Lowers the MTUs of VLANs, before those of the interfaces below them.
+    fn lower_vlans(&mut self) {
+        let now = self.now;
+        for interface in now.interfaces.iter().filter(|interface| interface.is_vlan()) {
+            let Some((present, _)) = self.staying(&interface.name) else { continue };
+            if let Some(to) = interface.mtu.filter(|mtu| *mtu < present.mtu) {
+                self.steps.push(set(&interface.name, Setting::Mtu(present.mtu), Setting::Mtu(to)));
+            }
+        }
+    }
+
     fn change(&mut self, interface: &Interface, present: &ObservedInterface) {
         if let (Some(from), Some(to)) = (present.mac, interface.mac)
             && from != to
         {
             self.steps.push(set(&interface.name, Setting::Mac(from), Setting::Mac(to)));
         }
-        if let Some(to) = interface.mtu.filter(|mtu| *mtu != present.mtu) {
+        let is_lowered = |mtu: u32| interface.is_vlan() && mtu < present.mtu;
+        if let Some(to) = interface.mtu.filter(|mtu| *mtu != present.mtu && !is_lowered(*mtu)) {
             self.steps.push(set(&interface.name, Setting::Mtu(present.mtu), Setting::Mtu(to)));
         }
     }

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use netlink_packet_core::DefaultNla;
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::link::{InfoKind, LinkAttribute, LinkExtentMask, LinkFlags, LinkInfo, LinkMessage};
 
@@ -94,9 +95,14 @@ impl Settings {
         self.with(LinkAttribute::Controller(index))
     }
 
-    /// Sets the alias, which is shown beside its name.
+    /// Sets the alias, at most 255 octets, which is shown beside its name; empty: none.
     pub fn alias(self, alias: &str) -> Self {
-        self.with(LinkAttribute::IfAlias(alias.to_owned()))
+        if alias.is_empty() {
+            // The kernel takes no empty attribute; this one has a terminating NUL.
+            return self.with(LinkAttribute::IfAlias(String::new()));
+        }
+        // Without a terminating NUL, which would count: the longest alias would be refused.
+        self.with(LinkAttribute::Other(DefaultNla::new(libc::IFLA_IFALIAS, alias.as_bytes().to_vec())))
     }
 
     /// Sets the interface group.

@@ -83,6 +83,10 @@ fn interfaces_are_made_shown_changed_and_deleted() {
         kernel.set_link(index, &changes).expect("changed");
         let link = kernel.link("t1").expect("shown");
         assert_eq!((link.index, link.mtu, link.up, link.mac), (index, 1300, false, Some([2, 0, 0, 0, 0, 8])));
+        for alias in ["x".repeat(255), String::new()] {
+            kernel.set_link(index, &Settings::default().alias(&alias)).expect("changed");
+            assert_eq!(kernel.link(index).expect("shown").alias, alias);
+        }
         assert_eq!(errno(kernel.link(MACVTAP)), Some(libc::ENODEV));
         assert_eq!(errno(kernel.set_link("nothing", &changes)), Some(libc::ENODEV));
         kernel.delete_link("t1").expect("deleted");

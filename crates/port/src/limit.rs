@@ -7,7 +7,8 @@
 //! Without a limit, a burst costs one load and one branch.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 use ledger::counters;
 
@@ -69,7 +70,7 @@ impl Limit {
     pub fn set(&self, pps: Option<u64>) {
         self.pps.store(pps.map_or(0, |pps| pps.clamp(1, MOST)), Relaxed);
         // A due time computed for a lower rate must not delay frames.
-        self.due.store(0, Relaxed);
+        self.due.store(0, Release);
     }
 
     /// Returns the limit.
@@ -77,17 +78,21 @@ impl Limit {
         Some(self.pps.load(Relaxed)).filter(|pps| *pps > 0)
     }
 
-    /// Returns how many of `wanted` frames may enter at `now`.
+    /// Returns how many of `wanted` frames may enter at `now`. `pps` is the limit as it was read just before.
     fn take(&self, pps: u64, now: u64, wanted: u64) -> u64 {
         let interval = (SECOND / pps).max(1);
         let depth = (interval * LEAST).max(DEPTH);
         let mut allowed = 0;
         // The update fails if no frame may enter: then there is no state to change.
-        let _ = self.due.fetch_update(Relaxed, Relaxed, |due| {
+        let _ = self.due.fetch_update(AcqRel, Acquire, |due| {
             let from = due.max(now);
             allowed = ((now + depth).saturating_sub(from) / interval).min(wanted);
             (allowed > 0).then(|| from + allowed * interval)
         });
+        if self.pps.load(Relaxed) != pps {
+            // The limit was changed meanwhile: this due time was computed for the former rate.
+            self.due.store(0, Relaxed);
+        }
         allowed
     }
 

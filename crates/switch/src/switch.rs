@@ -114,6 +114,8 @@ struct Member {
 struct Members {
     list: Vec<Member>,
     next: u16,
+    /// Ports that are being removed, by which bursts may still be under way to others.
+    leaving: Vec<Arc<PortInput>>,
 }
 
 /// A learning switch.
@@ -162,8 +164,8 @@ impl Switch {
 
     /// Removes a port; returns false if there is none of this number. Waits for bursts under way, and does not access
     /// the port's sink afterwards; so a sink must not call it from within a delivery. Frames that still enter by its
-    /// [`SwitchPort`] are dropped and counted there. Threads that add or remove other ports, or read counters, do not
-    /// wait for those bursts.
+    /// [`SwitchPort`] are dropped and counted there. Threads that add ports, or read counters, do not wait for those
+    /// bursts.
     pub fn remove_port(&self, port: PortId) -> bool {
         let mut members = self.members();
         let Some(at) = members.list.iter().position(|member| member.exit.id() == port.0) else {
@@ -171,11 +173,13 @@ impl Switch {
         };
         let removed = members.list.swap_remove(at);
         self.set_ports(&members);
+        members.leaving.push(removed.entry.clone());
         // A port that is added from now on never had the old list.
-        let left: Vec<_> = members.list.iter().map(|member| member.entry.clone()).collect();
+        let left = members.list.iter().map(|member| &member.entry);
+        let entries: Vec<_> = left.chain(&members.leaving).cloned().collect();
         drop(members);
-        removed.entry.forget_ports();
-        left.iter().for_each(|entry| entry.forget_ports());
+        entries.iter().for_each(|entry| entry.forget_ports());
+        self.members().leaving.retain(|entry| !Arc::ptr_eq(entry, &removed.entry));
         self.shared.table.forget(port.0);
         true
     }

@@ -203,7 +203,7 @@ impl MacTable {
             for (place, seen) in bucket.stations.iter().zip(&bucket.seen) {
                 let (word, seen) = (place.load(Ordering::Acquire), seen.load(Ordering::Relaxed));
                 if word != EMPTY && self.fresh(seen, now) {
-                    visit(Key(word >> 16).into(), word as u16, now.wrapping_sub(seen));
+                    visit(Key(word >> 16).into(), word as u16, age(seen, now));
                 }
             }
         }
@@ -229,13 +229,21 @@ impl MacTable {
     #[inline(always)]
     fn fresh(&self, seen: u32, now: u32) -> bool {
         let ageing = self.ageing.load(Ordering::Relaxed);
-        ageing == 0 || now.wrapping_sub(seen) < ageing
+        ageing == 0 || age(seen, now) < ageing
     }
 
     fn vacant(&self, bucket: &Bucket, way: usize, now: u32) -> bool {
         bucket.stations[way].load(Ordering::Acquire) == EMPTY
             || !self.fresh(bucket.seen[way].load(Ordering::Relaxed), now)
     }
+}
+
+/// Returns the seconds since a time, by a clock that may wrap; 0 if it is later than `now`, because another thread has read the
+/// clock after this one.
+#[inline(always)]
+const fn age(seen: u32, now: u32) -> u32 {
+    let age = now.wrapping_sub(seen);
+    if age > u32::MAX / 2 { 0 } else { age }
 }
 
 /// Compares with all places at once, because a branch on the matching place would be unpredictable.

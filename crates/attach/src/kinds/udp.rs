@@ -175,6 +175,20 @@ struct Sender {
     counters: UdpWriteCounters,
 }
 
+impl Sender {
+    /// Sends a datagram. An ICMP error about earlier ones is reported by a call that does nothing else: then sends once more.
+    fn send(&self, octets: &[u8]) -> Result<usize, Errno> {
+        let sends = || send(&self.socket, octets, SendFlags::DONTWAIT);
+        match sends() {
+            Err(error) if !matches!(error, Errno::AGAIN | Errno::NOBUFS) => {
+                self.counters.refused.add_shared(u64::from(error == Errno::CONNREFUSED));
+                sends()
+            }
+            sent => sent,
+        }
+    }
+}
+
 impl Sink for Sender {
     /// A frame that is refused individually is counted and skipped; if the kernel accepts no frames, the rest
     /// is lost.
@@ -182,13 +196,7 @@ impl Sink for Sender {
         let (counters, mut copy) = (&self.counters, [0; LONGEST]);
         for (handled, frame) in frames.iter().enumerate() {
             let len = frame.octets().copy_to_slice(&mut copy);
-            let sends = || send(&self.socket, &copy[..len], SendFlags::DONTWAIT);
-            let mut sent = if frame.len() > LONGEST { Err(Errno::MSGSIZE) } else { sends() };
-            // The call only reported this error and did nothing else.
-            if sent == Err(Errno::CONNREFUSED) {
-                counters.refused.add_shared(1);
-                sent = sends();
-            }
+            let sent = if frame.len() > LONGEST { Err(Errno::MSGSIZE) } else { self.send(&copy[..len]) };
             match sent {
                 Ok(_) => {
                     counters.frames.add_shared(1);

@@ -608,3 +608,19 @@ fn a_vlan_goes_before_the_interface_below_it_and_comes_after_it() {
     assert!(check(&wrong).is_err());
     assert_eq!(check(&wanted), Ok(()));
 }
+
+#[test]
+fn a_vlan_has_at_no_time_a_larger_mtu_than_the_interface_below_it() {
+    let sized = |mtu: u32| {
+        let origin = Origin::Vlan { lower: "wan".to_owned(), id: 7 };
+        let mut wanted = one_interface(|wan| wan.mtu = Some(mtu));
+        wanted.interfaces.push(Interface { mtu: Some(mtu), ..Interface::new("guests", origin) });
+        wanted.sysctls = RouterConfig::new("edge", wanted.interfaces.clone()).sysctls;
+        wanted
+    };
+    let (large, small) = (sized(1500), sized(1300));
+    let lowered = ["guests: MTU 1500 becomes MTU 1300", "wan: MTU 1500 becomes MTU 1300"];
+    assert_eq!(told(&small, &running(&large)), lowered);
+    let raised = ["wan: MTU 1300 becomes MTU 1500", "guests: MTU 1300 becomes MTU 1500"];
+    assert_eq!(told(&large, &running(&small)), raised);
+}

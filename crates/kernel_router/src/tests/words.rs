@@ -10,13 +10,17 @@ use crate::{
 
 fn kept() -> MovedInterface {
     let (interface, link) = ("abcdefghijklmno".to_owned(), "ponmlkjihgfedcb".to_owned());
-    MovedInterface { interface, link, mac: Some([255; 6]), mtu: u32::MAX, up: false, threaded: true }
+    let (mac, former_alias) = (Some([255; 6]), String::new());
+    MovedInterface { interface, link, mac, mtu: u32::MAX, up: false, threaded: true, former_alias }
 }
 
 #[test]
 fn an_interface_carries_how_it_was() {
     let alias = kept().alias();
     assert!(alias.starts_with("ringroad {") && alias.len() < 256, "{} octets: {alias}", alias.len());
+    let had = |alias: &str| MovedInterface { former_alias: alias.to_owned(), ..kept() }.alias();
+    assert!(had("rack 7").contains("rack 7") && had("rack 7").len() < 256, "{}", had("rack 7"));
+    assert_eq!(had(&"x".repeat(255)), alias, "there is no room for both");
     let left = Leftover { published: Some("edge".to_owned()), id: None, kept: vec![kept()] };
     let text = serde_json::to_string(&left).expect("JSON");
     assert_eq!(serde_json::from_str::<Leftover>(&text).expect("a leftover"), left);

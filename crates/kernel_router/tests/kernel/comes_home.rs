@@ -44,6 +44,23 @@ fn when_it_ends() {
 }
 
 #[test]
+fn with_the_alias_that_it_had() {
+    support::needs!(Root);
+    let mut host = Host::new(&[]);
+    host.pair("eth5", "far");
+    // For the second one there is no room in the alias that it has in the router.
+    for alias in ["rack 7".to_owned(), "x".repeat(255)] {
+        host.kernel().set_link("eth5", &Settings::default().alias(&alias)).expect("set");
+        let before = host.kernel().link("eth5").expect("a link");
+        let router = host.start(edge(&name("alias"))).expect("started");
+        assert_moved(&host, &router);
+        router.end().expect("ended");
+        assert_eq!(before.alias, alias);
+        assert_home(&host, &before);
+    }
+}
+
+#[test]
 fn without_the_threads_that_it_had_in_the_router() {
     support::needs!(Root);
     let mut host = Host::new(&[]);

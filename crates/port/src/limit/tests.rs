@@ -73,6 +73,15 @@ fn no_limit_lets_everything_in_and_counts_nothing() {
 }
 
 #[test]
+fn a_sender_that_has_read_the_former_limit_leaves_no_due_time_of_its_rate() {
+    let limit = limit(1);
+    // The sender has read a limit of one a second, and goes on after the change.
+    limit.set(Some(1_000_000));
+    assert_eq!(limit.take(1, SECOND, 64), LEAST);
+    assert_eq!(limit.take(1_000_000, SECOND, 64), 64);
+}
+
+#[test]
 fn a_limit_is_shared_and_every_frame_is_counted_once() {
     let null = Arc::<Null>::default();
     let (clock, hand) = Clock::by_hand();

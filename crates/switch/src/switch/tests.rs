@@ -238,3 +238,32 @@ fn nobody_but_who_removes_a_port_waits_for_bursts_under_way() {
         assert!(remover.join().unwrap());
     });
 }
+
+#[test]
+fn whoever_removes_a_port_waits_for_bursts_by_one_that_another_thread_removes() {
+    use std::sync::mpsc::channel;
+    let (switch, ways, _ends) = wired(1, Config::default());
+    let (is_in, came_in) = channel();
+    let (go, go_on) = channel();
+    let stopped = Arc::new(Stopped { is_in, go_on: Mutex::new(go_on) });
+    let slow = switch.add_port("slow", stopped).unwrap();
+    let lan = &switch;
+    std::thread::scope(|scope| {
+        scope.spawn(|| enter(&ways[0], vec![frame(255, 1, 10)]));
+        came_in.recv_timeout(PATIENCE).unwrap();
+        let removers = [ways[0].id(), slow.id()].map(|port| {
+            let generation = lan.shared.generation();
+            let remover = scope.spawn(move || lan.remove_port(port));
+            while lan.shared.generation() == generation {
+                std::thread::yield_now();
+            }
+            remover
+        });
+        // One that does not wait ends within this time on most hosts.
+        (0..10_000).for_each(|_| std::thread::yield_now());
+        let ended = removers.each_ref().map(|remover| remover.is_finished());
+        go.send(()).unwrap();
+        assert_eq!(ended, [false; 2], "a burst was under way from the one to the other");
+        assert_eq!(removers.map(|remover| remover.join().unwrap()), [true; 2]);
+    });
+}

@@ -42,6 +42,19 @@ fn the_clock_may_wrap() {
 }
 
 #[test]
+fn a_station_that_another_thread_has_heard_a_second_later_has_not_aged() {
+    let table = MacTable::new(1, 10);
+    assert_eq!(table.learn(key(1), 3, 8), Learned::New);
+    // This thread has read the clock before the other one.
+    assert_eq!(table.lookup(key(1), 7), Some(3));
+    assert_eq!(table.learn(key(1), 3, 7), Learned::Known);
+    table.tick(6);
+    let mut listed = Vec::new();
+    table.each(&mut |_, port, age| listed.push((port, age)));
+    assert_eq!(listed, [(3, 0)]);
+}
+
+#[test]
 fn without_ageing_nothing_is_forgotten() {
     let table = MacTable::new(4, 0);
     table.learn(key(1), 1, 0);

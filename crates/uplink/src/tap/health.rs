@@ -17,7 +17,8 @@ use crate::request::{InterfaceRequest, NAME_LEN, Name};
 #[derive(Debug)]
 pub(super) struct Health {
     gone: AtomicBool,
-    /// Signalled when a deleted device was replaced.
+    /// Signalled once for each queue when a deleted device was replaced. A read takes one signal (EFD_SEMAPHORE), so that no thread
+    /// takes that of another one, which sleeps on the same descriptor.
     revived: OwnedFd,
     /// The queues being served, by number.
     served: Mutex<Vec<(usize, Weak<Queue>)>>,
@@ -25,8 +26,8 @@ pub(super) struct Health {
 
 impl Health {
     pub(super) fn new() -> Result<Arc<Self>, Error> {
-        let revived = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
-            .map_err(|e| Error::system("making an event descriptor", e.into()))?;
+        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK | EventfdFlags::SEMAPHORE;
+        let revived = eventfd(0, flags).map_err(|e| Error::system("making an event descriptor", e.into()))?;
         Ok(Arc::new(Self { gone: AtomicBool::new(false), revived, served: Mutex::default() }))
     }
 
@@ -52,15 +53,17 @@ impl Health {
 
     /// Replaces the queues under the threads that serve them, each by what there is for its number, and wakes these.
     pub(super) fn revive<'q>(&self, of: impl Fn(usize) -> Option<&'q OwnedFd>) -> io::Result<()> {
+        let mut revived = 0_u64;
         for (number, queue) in self.served.lock().unwrap_or_else(PoisonError::into_inner).iter() {
             if let (Some(queue), Some(new)) = (queue.upgrade(), of(*number)) {
                 take_over(&queue.fd, new)?;
                 queue.device.offer.repeat(queue.fd.as_fd());
+                revived += 1;
             }
         }
         self.gone.store(false, Relaxed);
         // A full counter means that it is signalled already.
-        let _ = rustix::io::write(&self.revived, &1u64.to_ne_bytes());
+        let _ = rustix::io::write(&self.revived, &revived.to_ne_bytes());
         Ok(())
     }
 }
@@ -75,4 +78,38 @@ pub(super) fn take_over(old: &OwnedFd, new: &OwnedFd) -> io::Result<()> {
 /// Returns true if the interface of this queue still exists.
 pub(super) fn is_there(queue: BorrowedFd<'_>) -> bool {
     InterfaceRequest::new(Name([0; NAME_LEN]), &[]).send(queue, libc::TUNGETIFF).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+
+    use port::Offloads;
+    use rustix::io::Errno;
+
+    use super::super::{Device, Offer};
+    use super::*;
+
+    fn file() -> OwnedFd {
+        File::open("/dev/null").expect("it is there").into()
+    }
+
+    #[test]
+    fn each_queue_of_a_replaced_device_is_signalled() {
+        let health = Health::new().expect("an event descriptor");
+        let offer = Offer::of(Offloads::NONE);
+        let device = Arc::new(Device { health: health.clone(), offer, _undo: None });
+        let queues = [0, 1].map(|number| {
+            let queue = Arc::new(Queue { fd: file(), device: device.clone() });
+            health.serves(number, &queue);
+            queue
+        });
+        health.vanish();
+        let new = file();
+        health.revive(|_| Some(&new)).expect("replaced");
+        assert!(queues.iter().all(|queue| !queue.device.health.is_gone()));
+        // The threads of both queues sleep on one descriptor, and each reads it when it is woken.
+        let signal = || rustix::io::read(health.revived(), &mut [0_u8; 8]);
+        assert_eq!([signal(), signal(), signal()], [Ok(8), Ok(8), Err(Errno::AGAIN)]);
+    }
 }

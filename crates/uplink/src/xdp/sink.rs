@@ -235,12 +235,19 @@ impl Sink for XdpSink {
         handled
     }
 
-    /// An interface that is down or deleted has room for any number of frames, and loses them.
+    /// An interface that is down or deleted has room for any number of frames, and loses them. If there is no room, has the kernel
+    /// send: nothing is delivered until there is, and the other direction, whose polls do it as well, may wait for room itself.
     fn room(&self) -> usize {
         let queue = self.queue();
         match &*queue {
             Some(queue) if !queue.device.is_gone() && !queue.device.is_down() => {
-                queue.lock().room(queue, BURST)
+                let mut sender = queue.lock();
+                let room = sender.room(queue, BURST);
+                if room > 0 {
+                    return room;
+                }
+                sender.send(queue, Some(&self.counters));
+                sender.room(queue, BURST)
             }
             _ => usize::MAX,
         }

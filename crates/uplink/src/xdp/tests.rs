@@ -1,3 +1,6 @@
+use port::{Frame, Sink};
+use ring::Bytes;
+
 use super::*;
 
 #[test]
@@ -50,6 +53,21 @@ fn parts_that_make_no_sense_are_refused() {
     let opened =
         Xdp::from_parts(XdpParts { ring: 1024, ..parts }, [null(), null()]).expect("two descriptors");
     assert!(opened.ports(1).is_err(), "/dev/null has no rings");
+}
+
+#[test]
+fn a_sink_without_room_has_the_kernel_send() {
+    let (world, mut octets) = (fuzzed::World::new(), [0x5a; 60]);
+    let sink = XdpSink::new(Some(world.queue.clone()));
+    // The flags of the transmit ring: XDP_RING_NEED_WAKEUP.
+    world.store(&[0, 0, 7, 3, 1, 0, 0, 0, 0, 0, 0, 0]);
+    // It takes none of them, and the ring has no more entries.
+    let frame = Frame::new(Bytes::from_slice(&mut octets));
+    assert_eq!(sink.deliver(&[frame; 8]), 8);
+    let woken = sink.counters().wakeups.get();
+    assert!(woken > 0);
+    assert_eq!(sink.room(), 0);
+    assert!(sink.counters().wakeups.get() > woken, "nobody else would send what waits");
 }
 
 #[test]

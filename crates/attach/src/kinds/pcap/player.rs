@@ -12,12 +12,13 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use ledger::counters;
-use port::ingress::{IngressSink, SLOT, ingress};
+use port::ingress::{IngressSink, ingress};
 use port::replay::{BadCapture, Reader, Recorded};
 use port::{Clock, Frame, Sink, Source};
 use ring::Bytes;
 use sandbox::{Class, Confinement};
 use threads::Thread;
+use uplink::tap::LARGEST_FRAME;
 
 use crate::shared_source::SharedSource;
 
@@ -39,7 +40,7 @@ counters! {
         bytes,
         /// Frames skipped because the file contains only their beginning.
         skipped_cut,
-        /// Frames skipped because they are longer than 2048 octets or shorter than an Ethernet header.
+        /// Frames skipped because they are longer than any NIC takes (9238 octets) or shorter than an Ethernet header.
         skipped_length,
     }
 }
@@ -149,7 +150,7 @@ impl Play {
             }
             if !frame.whole {
                 self.shared.counters.skipped_cut.add(1);
-            } else if !(SHORTEST..=SLOT).contains(&frame.octets.len()) {
+            } else if !(SHORTEST..=LARGEST_FRAME).contains(&frame.octets.len()) {
                 self.shared.counters.skipped_length.add(1);
             } else {
                 self.place(frame);
@@ -158,19 +159,19 @@ impl Play {
         Ok(())
     }
 
-    fn place(&mut self, frame: Recorded<'_>) {
-        self.wait_until_due(frame.at);
-        while self.queue.free() == 0 {
+    fn place(&mut self, recorded: Recorded<'_>) {
+        self.wait_until_due(recorded.at);
+        let len = recorded.octets.len() as u64;
+        let frame = [Frame::new(Bytes::from_slice(recorded.octets))];
+        // A jumbo frame may find no room even if there is room for others.
+        while self.queue.free() == 0 || self.queue.deliver(&frame) == 0 {
             if self.shared.stop.load(Relaxed) {
                 return;
             }
             std::thread::sleep(FULL);
         }
-        let len = frame.octets.len() as u64;
-        if self.queue.deliver(&[Frame::new(Bytes::from_slice(frame.octets))]) == 1 {
-            self.shared.counters.frames.add(1);
-            self.shared.counters.bytes.add(len);
-        }
+        self.shared.counters.frames.add(1);
+        self.shared.counters.bytes.add(len);
     }
 
     /// Waits until this frame is due, relative to the first one. A frame with an earlier timestamp than its

@@ -6,6 +6,9 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
 use conformance::{SinkBench, SourceBench, check_sink, check_source};
+use port::Offload;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{AddressFamily, SocketType, ipproto, sendto};
 
 use super::*;
 use crate::requirements::tests::{served, wanted};
@@ -160,6 +163,36 @@ fn an_end_where_nobody_is_loses_nothing_of_what_follows() {
         (1, [2])
     );
     assert_eq!(bench.source.drain(1, &mut |_| {}), 0);
+}
+
+/// Reports to the sender of datagrams from `near` to `far` that a filter on the way has dropped one: ICMP type 3, code 13 (RFC 1812,
+/// section 5.2.7.1).
+fn report_a_filter(near: SocketAddr, far: SocketAddr) {
+    let (IpAddr::V4(from), IpAddr::V4(to)) = (near.ip(), far.ip()) else { panic!("addresses of version 4") };
+    let mut octets = vec![3, 13, 0, 0, 0, 0, 0, 0];
+    octets.extend([0x45, 0, 0, 88, 0, 0, 0x40, 0, 64, 17, 0, 0]);
+    octets.extend(from.octets().into_iter().chain(to.octets()));
+    octets.extend([near.port(), far.port(), 68, 0].map(u16::to_be_bytes).concat());
+    assert!(Offload::checksum(0, 2).expect("in range").complete(&mut octets));
+    let socket = rustix::net::socket(AddressFamily::INET, SocketType::RAW, Some(ipproto::ICMP));
+    let to = SocketAddr::new(near.ip(), 0);
+    sendto(socket.expect("a raw socket"), &octets, SendFlags::empty(), &to).expect("sent");
+}
+
+#[test]
+fn an_error_that_was_reported_before_loses_no_frame() {
+    if !has_room() {
+        return;
+    }
+    let bench = Bench::new();
+    let far = bench.far.local_addr().expect("an address");
+    report_a_filter(bench.far.peer_addr().expect("an address"), far);
+    let Bell::Readable(socket) = bench.source.bell() else { panic!("a socket") };
+    let patience = Timespec { tv_sec: 60, tv_nsec: 0 };
+    let mut reported = [PollFd::from_borrowed_fd(socket, PollFlags::IN)];
+    assert_eq!(poll(&mut reported, Some(&patience)), Ok(1), "the error is there");
+    assert_eq!(bench.sent(&mut [vec![9; 60], vec![9; 61]]), 2);
+    assert_eq!(bench.counts(["udp.write.frames", "udp.write.drop_other"]), [2, 0]);
 }
 
 #[test]

@@ -42,19 +42,26 @@ fn listen(player: &Player) -> (Vec<usize>, String) {
 
 #[test]
 fn frames_come_in_order_and_what_cannot_be_played_is_counted() {
-    let file = file(&[60, 1514, 13, 2049, 2048, 14]);
+    let file = file(&[60, 1514, 13, 9239, 9238, 2049, 14]);
     let player = player(&file, false);
     let (came, told) = listen(&player);
-    assert_eq!(came, [60, 1514, 2048, 14]);
-    assert!(told.starts_with("its replay is over: 4 of 6 frames in "), "{told}");
+    assert_eq!(came, [60, 1514, 9238, 2049, 14]);
+    assert!(told.starts_with("its replay is over: 5 of 7 frames in "), "{told}");
     assert_eq!(player.shared.counters.skipped_length.get(), 2);
-    assert_eq!(player.shared.counters.frames.get(), 4);
+    assert_eq!(player.shared.counters.frames.get(), 5);
 }
 
 #[test]
 fn more_frames_than_fit_into_the_queue_wait_in_the_file() {
     let file = file(&[60; 5000]);
     assert_eq!(listen(&player(&file, false)).0.len(), 5000);
+}
+
+#[test]
+fn jumbo_frames_wait_in_the_file_too() {
+    // The queue has room for 64 of them at a time.
+    let file = file(&[9014; 200]);
+    assert_eq!(listen(&player(&file, false)).0, [9014; 200]);
 }
 
 #[test]
