@@ -378,10 +378,10 @@ impl IsolatedRouterPaths {
     fn sample(&self) -> Sample {
         let nics = self.plan.nics.iter().zip(&self.ports).flat_map(|(nic, port)| {
             let queues = port.queues();
-            let signs = |way: &str, ledger| NicSample::read(format!("{}.{way}", nic.name), ledger);
+            let name = |way: &str| format!("{}.{way}", nic.name);
             [
-                signs("rx", &queues.rx_ledger()).with_broken(queues.rx_broken()),
-                signs("tx", &queues.tx_ledger()).with_broken(queues.tx_broken()),
+                NicSample::read(name("rx"), &queues.rx_ledger()).with_broken(queues.rx_broken()),
+                NicSample::read_transmit(name("tx"), &queues.tx_ledger()).with_broken(queues.tx_broken()),
             ]
         });
         Sample { nics: nics.collect(), ..Sample::default() }
