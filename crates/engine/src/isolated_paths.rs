@@ -329,8 +329,8 @@ impl IsolatedRouterPaths {
         for ((nic, port), outlet) in self.plan.nics.iter().zip(&self.ports).zip(&self.outlets) {
             // Connections and disconnections of its process are reported by the supervisor, which starts the
             // process.
-            if let Some(News::Fault(line)) = port.look_after() {
-                tell(About::Router, Kind::Charged, format!("NIC {}: {line}", nic.name));
+            if let Some((kind, line)) = port.look_after().and_then(told_of_process) {
+                tell(About::Router, kind, format!("NIC {}: {line}", nic.name));
             }
             if let Some((about, kind, line)) = outlet.news().map(told) {
                 tell(about, kind, format!("NIC {}: {line}", nic.name));
@@ -359,6 +359,16 @@ impl IsolatedRouterPaths {
                 context.plugged.push(format!("{}.{}", self.plan.name, nic.name));
             }
         }
+    }
+}
+
+/// Returns the kind and line of the event that a router's process has caused at one of its NICs, if it is to be reported here:
+/// only what the process has done itself is charged.
+fn told_of_process(news: News) -> Option<(Kind, String)> {
+    match news {
+        News::Fault(line) => Some((Kind::Charged, line)),
+        News::CannotAccept(line) => Some((Kind::Notice, line)),
+        News::Served(_) | News::Gone => None,
     }
 }
 
