@@ -12,12 +12,3 @@ fn a_router_s_process_shares_its_memory_and_another_machine_what_the_file_says()
         NicRequirements { memory_max: 64 << 20, ..router.wanted(nic) }
     );
 }
-
-#[test]
-fn a_process_is_charged_with_what_it_has_done_and_not_with_what_this_host_lacks() {
-    let line = || "a line".to_owned();
-    assert_eq!(told_of_process(News::Fault(line())), Some((Kind::Charged, line())));
-    assert_eq!(told_of_process(News::CannotAccept(line())), Some((Kind::Notice, line())));
-    assert_eq!(told_of_process(News::Served(Some(7))), None);
-    assert_eq!(told_of_process(News::Gone), None);
-}
