@@ -236,9 +236,13 @@ impl Inside {
 
 impl KernelThreads for LinkEndpoint {
     fn of_vhost(&self, owner: i32) -> Option<i32> {
-        let is_answer = |message: &ToPlane| matches!(message, ToPlane::FoundThread { .. });
+        // One is looked for at a time: what is still here belongs to a request that timed out, and so does what comes for
+        // another owner.
+        self.inside().answers.retain(|(message, _)| !matches!(message, ToPlane::FoundThread { .. }));
+        let is_answer =
+            |message: &ToPlane| matches!(message, ToPlane::FoundThread { owner: of, .. } if *of == owner);
         match self.ask(&ToSupervisor::FindThread { owner }, is_answer) {
-            Ok((ToPlane::FoundThread { thread }, _)) => thread,
+            Ok((ToPlane::FoundThread { thread, .. }, _)) => thread,
             _ => None,
         }
     }

@@ -103,6 +103,8 @@ impl Instance {
         supplies.tables = self.context.tables.clone();
         supplies.tables.adopt(std::mem::take(&mut supplies.groups)).context("nothing was changed")?;
         self.context.backends.add(supplies.kvm.take(), supplies.spawner.take());
+        // An earlier change may have been refused.
+        self.context.backends.keep_images(&self.plan);
         self.context.backends.add_images(std::mem::take(&mut supplies.images));
         let plan = settled(plan, Some(&self.plan), &mut self.context.backends);
         let steps = difference::difference(&self.plan.without_isolated(), &plan.without_isolated());
@@ -116,6 +118,7 @@ impl Instance {
             Ok(()) => self.follow_kernel_ports(taps, closed),
             Err(_) => self.reopen_kernel_ports(closed),
         }
+        self.context.backends.keep_images(&self.plan);
         self.keep_time();
         done.map(|()| changes)
     }

@@ -9,6 +9,8 @@
 //! The rings are served like those of a router of this process; a thread that serves them can reach that
 //! router's memory and nothing else.
 
+mod charges;
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -35,7 +37,9 @@ use crate::watch::{NicSample, Sample, Watch};
 use crate::wiring::{Outlet, RateLimit, connect, io_threads};
 use sandbox::Confinement;
 use telemetry::Kind;
-use vhost_user::backend::{Backend, News};
+use vhost_user::backend::Backend;
+
+use charges::Charges;
 
 /// Pause before the paths are reopened after one of their threads has ended.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -58,6 +62,7 @@ pub(crate) struct IsolatedRouterPaths {
     pub(crate) gate: RateLimit,
     /// Judges the router's use of its rings and doorbells, which its own process does not see.
     watch: Watch,
+    charges: Charges,
     /// When the paths are to be reopened.
     due: Option<Instant>,
     /// Its threads that share their CPUs and sleep as soon as they have no work, by name.
@@ -155,6 +160,7 @@ impl IsolatedRouterPaths {
     /// Wraps the open paths of a router.
     pub(crate) fn of(ways: OpenPaths, context: &RunContext) -> Self {
         let OpenPaths { opener: Opener { plan, ports, outlets, gate, .. }, open } = ways;
+        let nics = plan.nics.len();
         let mut paths = Self {
             gate,
             plan,
@@ -165,6 +171,7 @@ impl IsolatedRouterPaths {
             opening: None,
             leaving: TakeDown::default(),
             watch: Watch::new(context.rules),
+            charges: Charges::new(nics),
             due: None,
             sharing: context.sharing.clone(),
             counts: context.counts.clone(),
@@ -323,14 +330,20 @@ impl IsolatedRouterPaths {
     /// and the supervisor, which started the router's process, stops it.
     pub(crate) fn look_after(&mut self, now: Instant, time: Duration, context: &mut RunContext) {
         let charge = self.watch.look(time, &self.sample()).charge;
+        if charge.is_some() {
+            self.charges.charge();
+        }
         let rules = context.rules;
         let mut tell =
             |about, kind, message: String| context.record_event_about(about, &self.plan.name, kind, message);
-        for ((nic, port), outlet) in self.plan.nics.iter().zip(&self.ports).zip(&self.outlets) {
+        for (number, ((nic, port), outlet)) in
+            self.plan.nics.iter().zip(&self.ports).zip(&self.outlets).enumerate()
+        {
             // Connections and disconnections of its process are reported by the supervisor, which starts the
             // process.
-            if let Some(News::Fault(line)) = port.look_after() {
-                tell(About::Router, Kind::Charged, format!("NIC {}: {line}", nic.name));
+            let news = port.look_after().and_then(|news| self.charges.judge(number, news));
+            if let Some((kind, line)) = news {
+                tell(About::Router, kind, format!("NIC {}: {line}", nic.name));
             }
             if let Some((about, kind, line)) = outlet.news().map(told) {
                 tell(about, kind, format!("NIC {}: {line}", nic.name));
@@ -378,10 +391,10 @@ impl IsolatedRouterPaths {
     fn sample(&self) -> Sample {
         let nics = self.plan.nics.iter().zip(&self.ports).flat_map(|(nic, port)| {
             let queues = port.queues();
-            let signs = |way: &str, ledger| NicSample::read(format!("{}.{way}", nic.name), ledger);
+            let name = |way: &str| format!("{}.{way}", nic.name);
             [
-                signs("rx", &queues.rx_ledger()).with_broken(queues.rx_broken()),
-                signs("tx", &queues.tx_ledger()).with_broken(queues.tx_broken()),
+                NicSample::read(name("rx"), &queues.rx_ledger()).with_broken(queues.rx_broken()),
+                NicSample::read_transmit(name("tx"), &queues.tx_ledger()).with_broken(queues.tx_broken()),
             ]
         });
         Sample { nics: nics.collect(), ..Sample::default() }

@@ -184,11 +184,10 @@ fn sample(running: &RunningRouter) -> Sample {
     let vcpus =
         words.map(|(n, (shared, exits))| VcpuSample::read(shared, exits, guest.vcpu_time(n))).collect();
     let nics = guest.plan().nics.iter().zip(guest.nics()).flat_map(|(nic, queues)| {
-        let read = |way: &str, ledger| NicSample::read(format!("{}.{way}", nic.name), ledger).of(nic.model);
-        [
-            read("rx", &queues.rx_ledger()).with_broken(queues.rx_broken()),
-            read("tx", &queues.tx_ledger()).with_broken(queues.tx_broken()),
-        ]
+        let name = |way: &str| format!("{}.{way}", nic.name);
+        let rx = NicSample::read(name("rx"), &queues.rx_ledger()).with_broken(queues.rx_broken());
+        let tx = NicSample::read_transmit(name("tx"), &queues.tx_ledger()).with_broken(queues.tx_broken());
+        [rx.of(nic.model), tx.of(nic.model)]
     });
     // Read the epoch last: a vCPU must not be charged for an epoch that was published after its own word was
     // read.

@@ -193,7 +193,7 @@ pub const fn accesses_a_frame(model: NicModel) -> u64 {
 pub struct NicSample {
     /// NIC and direction, such as `wan.rx`.
     pub name: String,
-    /// Frames so far.
+    /// Frames so far, for each of which the driver may have rung its doorbell.
     pub frames: u64,
     /// Doorbells so far.
     pub kicks: u64,
@@ -208,6 +208,19 @@ impl NicSample {
     pub fn read(name: String, ledger: &NicDirection) -> Self {
         let (frames, kicks) = (ledger.frames.get(), ledger.kicks.get());
         Self { name, frames, kicks, ..Self::default() }
+    }
+
+    /// Reads the counters of a transmit direction. The host also takes frames from the ring that it then loses, for instance
+    /// because the cable is unplugged: their doorbells were not for nothing.
+    pub fn read_transmit(name: String, ledger: &NicDirection) -> Self {
+        let lost = [
+            &ledger.drop_too_long,
+            &ledger.drop_too_short,
+            &ledger.drop_not_running,
+            &ledger.drop_bad_offload,
+        ];
+        let read = Self::read(name, ledger);
+        Self { frames: lost.iter().map(|counter| counter.get()).fold(read.frames, u64::wrapping_add), ..read }
     }
 
     /// Sets the accesses that a NIC of this model may need.

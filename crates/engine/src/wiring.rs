@@ -73,15 +73,21 @@ pub(crate) fn connect(
     queues.spread_by(wanted.hash);
     let entry = |entry, sink| plugging.entry(entry, sink);
     let site = ServiceContext { wanted: &wanted, threads: plugging.threads(), queues, entry: &entry };
+    let shadow = match &outlet.shadow {
+        None => None,
+        Some(shadow) => {
+            let cable = queues.clone();
+            Some(shadow.open((plan, nic), Arc::new(move || cable.is_unplugged()))?)
+        }
+    };
+    // What may fail comes before a port of a switch, which would have to be left again.
     let Ports { sources, is_spread, have_entered, sinks, urgent, outside } = outlet.ports(&site)?;
     let to_switch = outside.is_switch();
     let parts = sources.len();
     let mut sources: Vec<_> = sources.into_iter().chain(urgent).collect();
-    let (control, outside) = match &outlet.shadow {
+    let (control, outside) = match shadow {
         None => (None, outside),
         Some(shadow) => {
-            let cable = queues.clone();
-            let shadow = shadow.open((plan, nic), Arc::new(move || cable.is_unplugged()))?;
             let seen = |sink| plugging.taps.at(Spot::Rx, sink);
             let (sorted, outside) = shadow.sort(sources, outside, seen);
             sources = sorted;

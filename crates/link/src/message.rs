@@ -53,6 +53,8 @@ pub enum ToPlane {
     },
     /// The requested kernel thread, if there is one.
     FoundThread {
+        /// The thread in [`ToSupervisor::FindThread`].
+        owner: i32,
         /// Its thread ID.
         thread: Option<i32>,
     },

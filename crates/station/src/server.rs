@@ -57,10 +57,13 @@ impl Server {
         Some(Self { visitors, udp_echo, udp_discard })
     }
 
-    /// Returns when it must be called: at once, if the stack has dropped a client whose socket is free now.
+    /// Returns when it must be called: at once, if the stack has dropped a client whose socket is free now, or has sent
+    /// datagrams in whose place others can be returned.
     pub(crate) fn due(&self, net: &Stack<'_>) -> Option<Instant> {
         let closed = |visitor: &ServerSocket| !net.sockets.get::<tcp::Socket<'_>>(visitor.handle).is_open();
-        self.visitors.iter().any(closed).then_some(Instant::ZERO)
+        let echo = net.sockets.get::<udp::Socket<'_>>(self.udp_echo);
+        let can_echo = echo.can_recv() && echo.can_send();
+        (can_echo || self.visitors.iter().any(closed)).then_some(Instant::ZERO)
     }
 
     /// Reads received data and replies.

@@ -248,8 +248,8 @@ impl Supervisor {
                 }
             }
             ToSupervisor::Threads { threads } => self.note_threads(Some(name), threads, now),
-            ToSupervisor::FindThread { .. } => {
-                self.say_to(Some(name), &ToPlane::FoundThread { thread: None }, Vec::new(), now);
+            ToSupervisor::FindThread { owner } => {
+                self.say_to(Some(name), &ToPlane::FoundThread { owner, thread: None }, Vec::new(), now);
             }
             ToSupervisor::Spawn { router, .. } => {
                 let answer = ToPlane::NotSpawned { router, why: refused() };

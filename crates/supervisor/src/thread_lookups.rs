@@ -56,7 +56,7 @@ impl Supervisor {
         } else {
             // The data plane asks for one thread at a time and waits for the answer; one with so many
             // requests does not.
-            plane.say(&ToPlane::FoundThread { thread: None }, Vec::new(), now);
+            plane.say(&ToPlane::FoundThread { owner, thread: None }, Vec::new(), now);
         }
     }
 
@@ -76,7 +76,7 @@ impl Supervisor {
             });
             plane.thread_lookups.budget.done(now, (self.clock)().saturating_duration_since(begun));
             let thread = thread.map(|(thread, _)| thread);
-            plane.say(&ToPlane::FoundThread { thread }, Vec::new(), now);
+            plane.say(&ToPlane::FoundThread { owner, thread }, Vec::new(), now);
         }
     }
 }

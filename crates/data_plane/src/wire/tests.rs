@@ -6,6 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use api::{Answer, Counters, Outcome, Request};
+use engine::KernelThreads;
 use link::{Link, ToPlane, ToSupervisor};
 use rustix::event::{PollFd, PollFlags, poll};
 use vmm::{Firmware, Spawn};
@@ -113,6 +114,20 @@ fn a_process_is_asked_for_and_other_messages_wait() {
     assert_eq!(spawned.pid, 4711);
     let next = wire.next(None).expect("a good message");
     assert!(matches!(next, Some((ToPlane::Forget { id: 7 }, _))), "{next:?}");
+}
+
+#[test]
+fn a_thread_that_is_found_too_late_is_not_taken_for_the_next_one() {
+    let (wire, mut supervisor) = pair();
+    let asking = wire.clone();
+    let asker = thread::spawn(move || asking.of_vhost(8));
+    let asked = heard(&mut supervisor);
+    assert!(matches!(asked, ToSupervisor::FindThread { owner: 8 }), "{asked:?}");
+    for (owner, found) in [(7, 70), (8, 80)] {
+        let answer = ToPlane::FoundThread { owner, thread: Some(found) };
+        supervisor.send(&answer, vec![]).expect("sent");
+    }
+    assert_eq!(asker.join().expect("no panic"), Some(80));
 }
 
 #[test]

@@ -204,7 +204,7 @@ fn nic_reasons(before: &[Nic], after: &[Nic]) -> Vec<String> {
 
 /// Returns the changes from the routes of one router to those of another with the same NICs, in the order of their VRFs and
 /// prefixes.
-fn route_changes(old: &Router, new: &Router) -> Vec<RouteChange> {
+pub(crate) fn route_changes(old: &Router, new: &Router) -> Vec<RouteChange> {
     let mut ways: BTreeMap<(usize, Prefix), (Option<Route>, Option<Route>)> = BTreeMap::new();
     for route in &old.routes {
         ways.entry((old.table_of(route.nic), route.to)).or_default().0 = Some(*route);

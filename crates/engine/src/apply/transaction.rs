@@ -7,13 +7,12 @@ use anyhow::{Context, Result};
 use config::{Plan, Router};
 use switch::Switch;
 
-use super::difference::{RouteChange, Step};
+use super::difference::Step;
 use crate::guest::Guest;
 use crate::instance::attachments::AttachmentRequest;
 use crate::instance::slot::{Parts, Slot};
 use crate::instance::{Instance, State, ageing, find, make_switch};
 use crate::isolated_paths::{IsolatedRouterPaths, PathParts};
-use crate::routes;
 use crate::supplies::HostServices;
 
 /// Holds everything that a change needs and that could be refused.
@@ -34,7 +33,8 @@ enum Undo {
     Revive(Box<Slot>, bool),
     /// A router that was added.
     Remove(String),
-    Routes(String, Vec<RouteChange>),
+    /// A router with its previous routes.
+    Routes(Box<Router>),
     /// The previous settings of a router.
     Adjust(Box<Router>),
     /// A router that was started.
@@ -173,14 +173,11 @@ impl Transaction {
                 put_in(instance, slot, guest, wanted(name)?.is_stopped())?;
             }
             Step::ReplaceRouter(name, _) => self.replace(instance, wanted(name)?)?,
-            Step::ChangeRoutes(name, changes) => {
+            Step::ChangeRoutes(name, _) => {
                 let slot = find(&mut instance.slots, name)?;
-                if let Some(run) = &slot.run {
-                    routes::change(run.router.router.table(), &slot.plan, changes)
-                        .with_context(|| format!("router {name}"))?;
-                    let back = changes.iter().rev().map(RouteChange::reversed).collect();
-                    self.done.push(Undo::Routes(name.clone(), back));
-                }
+                let before = Box::new(slot.plan.clone());
+                slot.change_routes(wanted(name)?)?;
+                self.done.push(Undo::Routes(before));
             }
             Step::Adjust(name, _) => {
                 let slot = find(&mut instance.slots, name)?;
@@ -273,12 +270,7 @@ impl Undo {
                 let removed = instance.take_out(&name)?;
                 instance.discard(removed);
             }
-            Self::Routes(name, changes) => {
-                let slot = find(&mut instance.slots, &name)?;
-                if let Some(run) = &slot.run {
-                    routes::change(run.router.router.table(), &slot.plan, &changes)?;
-                }
-            }
+            Self::Routes(before) => find(&mut instance.slots, &before.name)?.change_routes(&before)?,
             Self::Adjust(before) => {
                 find(&mut instance.slots, &before.name)?.adjust(&before, instance.context.now);
             }

@@ -5,7 +5,7 @@ mod groups;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 
 use config::learned::{LearnedFate, LearnedMac, LearnedRoute, Lesson};
 use fib::{Error, Rib, six};
@@ -108,8 +108,13 @@ impl Learned {
         self.routes().adopt(table, links);
     }
 
+    /// Tries again what did not fit, unless another thread fills the table of a machine: a look does not wait for that.
     fn catch_up(&self) {
-        self.routes().catch_up();
+        match self.routes.try_lock() {
+            Ok(mut routes) => routes.catch_up(),
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner().catch_up(),
+            Err(TryLockError::WouldBlock) => {}
+        }
     }
 
     /// Returns a number that changes with the addresses.

@@ -90,11 +90,12 @@ impl MachineSeat {
 impl Attachment for MachineSeat {
     fn ports(&self, site: &ServiceContext<'_>) -> Result<Ports> {
         let side = self.side()?;
+        let (inlet, orders) = ingress(INLET).context("cannot make an ingress queue")?;
+        // What may fail comes before a port of a switch, which would have to be left again.
         let mut ports = match &self.inside {
             Some((at, station)) => self.inside(&side, (at, *station), site)?,
             None => self.outside(&side, site)?,
         };
-        let (inlet, orders) = ingress(INLET).context("cannot make an ingress queue")?;
         ports.sources.push(Box::new(orders));
         let out = |sink| Arc::new(FromMachine { sink, side: side.clone() }) as Arc<dyn Sink>;
         ports.sinks = ports.sinks.into_iter().map(out).collect();

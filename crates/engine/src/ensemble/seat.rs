@@ -251,8 +251,9 @@ pub(super) fn sorted(
 
 impl Attachment for Seat {
     fn ports(&self, site: &ServiceContext<'_>) -> Result<Ports> {
-        let mut ports = self.ways(site)?;
         let (inlet, told) = ingress(INLET).context("cannot make an ingress queue")?;
+        // What may fail comes before a port of a switch, which would have to be left again.
+        let mut ports = self.ways(site)?;
         ports.sources.push(Box::new(told));
         let out = ports.sinks.first().map(Arc::downgrade);
         let ear = Ear { core: self.ensemble.core.clone(), member: self.member.clone(), nic: self.nic };

@@ -52,6 +52,11 @@ impl Images {
         Some(Self { of: linux.clone(), kernel, initrd, console })
     }
 
+    /// Returns the configuration for which they were opened.
+    pub(crate) const fn linux(&self) -> &Linux {
+        &self.of
+    }
+
     /// Returns true if they were opened for this configuration.
     pub fn are_of(&self, linux: &Linux) -> bool {
         self.of == *linux

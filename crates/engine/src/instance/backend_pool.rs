@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use config::{Engine, Router};
+use config::{Engine, Linux, Plan, Router};
 use vmm::{Kvm, Spawn};
 
 use crate::guest::{ExecutionBackend, Images};
@@ -14,8 +14,8 @@ use crate::guest::{ExecutionBackend, Images};
 pub(crate) struct BackendPool {
     kvm: Option<Arc<Kvm>>,
     spawner: Option<Arc<dyn Spawn>>,
-    /// Kernel and initial file system of Linux guests, by router.
-    images: HashMap<String, Arc<Images>>,
+    /// Kernel and initial file system of Linux guests, by router: while its plan is being changed, those of both plans.
+    images: HashMap<String, Vec<Arc<Images>>>,
 }
 
 impl BackendPool {
@@ -23,9 +23,39 @@ impl BackendPool {
         Self { kvm, spawner, images: HashMap::new() }
     }
 
-    /// Adds the images (kernel, initial file system) of Linux guests.
+    /// Adds the images (kernel, initial file system) of Linux guests. Those of another configuration are kept: a change that comes
+    /// with new ones may be undone.
     pub(crate) fn add_images(&mut self, images: HashMap<String, Images>) {
-        self.images.extend(images.into_iter().map(|(router, images)| (router, Arc::new(images))));
+        for (router, images) in images {
+            let known = self.images.entry(router).or_default();
+            known.retain(|known| !known.are_of(images.linux()));
+            known.push(Arc::new(images));
+        }
+    }
+
+    /// Closes the images that no router of this plan starts from.
+    pub(crate) fn keep_images(&mut self, plan: &Plan) {
+        self.images.retain(|name, images| {
+            let router = plan.routers.iter().find(|router| router.name == *name);
+            let linux = router.and_then(|router| router.linux.as_ref());
+            images.retain(|images| linux.is_some_and(|linux| images.are_of(linux)));
+            !images.is_empty()
+        });
+    }
+
+    /// Returns the images of a router for this configuration.
+    ///
+    /// # Errors
+    /// They were not added, and cannot be opened.
+    fn images_of(&mut self, router: &str, linux: &Linux) -> Result<Arc<Images>> {
+        let known = self.images.get(router).and_then(|known| known.iter().find(|known| known.are_of(linux)));
+        if let Some(known) = known {
+            return Ok(known.clone());
+        }
+        let images = Images::open(linux).with_context(|| format!("router {router}"))?;
+        let images = Arc::new(images);
+        self.images.entry(router.to_owned()).or_default().push(images.clone());
+        Ok(images)
     }
 
     /// Adds the handles that came with a change; those held already are kept.
@@ -47,16 +77,7 @@ impl BackendPool {
         let engine = router.engine.unwrap_or_else(|| self.choose());
         let Some(linux) = &router.linux else { return self.get(engine) };
         let ExecutionBackend::Kvm(kvm) = self.get(Engine::Kvm)? else { return self.get(engine) };
-        let images = match self.images.get(&router.name) {
-            Some(images) if images.are_of(linux) => images.clone(),
-            _ => {
-                let images = Images::open(linux).with_context(|| format!("router {}", router.name))?;
-                let images = Arc::new(images);
-                self.images.insert(router.name.clone(), images.clone());
-                images
-            }
-        };
-        Ok(ExecutionBackend::Linux(kvm, images))
+        Ok(ExecutionBackend::Linux(kvm, self.images_of(&router.name, linux)?))
     }
 
     /// Returns the resources that this engine needs of the host.
@@ -76,5 +97,42 @@ impl BackendPool {
             ExecutionBackend::Process(spawner) => self.spawner = Some(spawner.clone()),
         }
         Ok(backend)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn images_of_the_former_plan_are_kept_until_the_new_one_is_followed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let linux = |name: &str| {
+            let kernel = folder.path().join(name);
+            fs::write(&kernel, "a kernel").expect("a file");
+            Linux { kernel, ..Linux::default() }
+        };
+        let (old, new) = (linux("old"), linux("new"));
+        let mut pool = BackendPool::new(None, None);
+        for linux in [&old, &new, &new] {
+            let images = Images::open(linux).expect("they are there");
+            pool.add_images(HashMap::from([("tux".to_owned(), images)]));
+        }
+        // From now on nothing can be opened any more, as in a confined process.
+        fs::remove_file(&old.kernel).and_then(|()| fs::remove_file(&new.kernel)).expect("they are there");
+        assert_eq!(pool.images["tux"].len(), 2);
+        for linux in [&old, &new] {
+            assert!(pool.images_of("tux", linux).expect("they were opened").are_of(linux));
+        }
+        let text = "[[router]]\nname = 'tux'\n[[router.nic]]\nname = 'n'\nattach = 'null'\n";
+        let mut plan = config::parse(text, "r.toml").expect("a good file");
+        plan.routers[0].linux = Some(new.clone());
+        pool.keep_images(&plan);
+        assert!(pool.images_of("tux", &old).is_err());
+        assert!(pool.images_of("tux", &new).is_ok());
+        pool.keep_images(&Plan::default());
+        assert!(pool.images.is_empty());
     }
 }

@@ -17,6 +17,7 @@ use telemetry::Kind;
 use super::backend_pool::BackendPool;
 use super::running::RunningRouter;
 use super::status::{About, Event, RouterStatus, State};
+use crate::apply::difference::route_changes;
 use crate::arp_conflicts::ArpConflicts;
 use crate::control::Learning;
 use crate::counts::CounterRegistry;
@@ -24,6 +25,7 @@ use crate::ensemble::Ensembles;
 use crate::guest::{Guest, GuestTask};
 use crate::look_after::BackOff;
 use crate::next_hops::NextHops;
+use crate::routes;
 use crate::shortages::Shortages;
 use crate::supplies::HostServices;
 use crate::tables::Tables;
@@ -364,6 +366,20 @@ impl Slot {
         (self.plan.restart, self.plan.limit, self.plan.spin) = (to.restart, to.limit, to.spin);
         self.plan.nics.iter_mut().zip(&to.nics).for_each(|(own, to)| own.link = to.link);
         self.adjust_run();
+    }
+
+    /// Changes its static routes to those of a plan with the same NICs: in the table of the current run, and for launches in
+    /// progress and later ones.
+    ///
+    /// # Errors
+    /// The table has no room; then nothing is changed.
+    pub(crate) fn change_routes(&mut self, to: &Router) -> Result<()> {
+        if let Some(run) = &self.run {
+            routes::change(run.router.router.table(), &self.plan, &route_changes(&self.plan, to))
+                .with_context(|| format!("router {}", self.plan.name))?;
+        }
+        self.plan.routes.clone_from(&to.routes);
+        Ok(())
     }
 
     /// Applies the settings to the current run.

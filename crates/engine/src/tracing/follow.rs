@@ -348,37 +348,56 @@ pub(super) struct TraceObserver {
     /// True if packets are selected here.
     arrivals: bool,
     follow: Arc<TraceState>,
-    /// Packets of the burst that is being delivered, with their indices in it.
+    /// Followed packets of a burst, with their indices in it; empty between bursts.
     burst: Vec<(u32, usize)>,
-    frames: usize,
+    /// Followed packets that are being delivered. Several threads may do that at the same time, each with a burst of its own.
+    expected: Vec<Expected>,
+}
+
+/// A followed packet that is being delivered.
+struct Expected {
+    number: u32,
+    /// The [`end`] of its burst.
+    burst: usize,
+    /// Its place in the burst, counted from the end; the last one has 1.
+    from_end: usize,
+}
+
+/// Returns the address at which frames end. It distinguishes a burst, and the end of it, from the bursts of other threads.
+fn end(frames: &[Frame<'_>]) -> usize {
+    frames.as_ptr_range().end.addr()
 }
 
 impl TraceObserver {
     pub(super) fn new(place: Arc<Place>, arrivals: bool, follow: Arc<TraceState>) -> Self {
-        Self { place, arrivals, follow, burst: Vec::with_capacity(SLOTS), frames: 0 }
+        let (burst, expected) = (Vec::with_capacity(SLOTS), Vec::with_capacity(SLOTS));
+        Self { place, arrivals, follow, burst, expected }
     }
 }
 
 impl Observer for TraceObserver {
-    fn observe(&mut self, _: &[Frame<'_>]) {}
+    /// Called after the delivery of a burst, or of its beginning.
+    fn observe(&mut self, frames: &[Frame<'_>]) {
+        self.expected.retain(|expected| expected.burst != end(frames));
+    }
 
     /// Called before delivery: a followed packet must be known before it can be seen elsewhere, and its time
     /// is that of the packet, not of the copy.
     fn expect(&mut self, frames: &[Frame<'_>]) {
-        self.burst.clear();
-        self.frames = frames.len();
         if self.arrivals {
             self.follow.arrive(&self.place, frames, &mut self.burst);
         } else if self.follow.open.load(Relaxed) {
             self.follow.pass(&self.place, frames, &mut self.burst);
         }
+        let expected =
+            |(number, index)| Expected { number, burst: end(frames), from_end: frames.len() - index };
+        self.expected.extend(self.burst.drain(..).map(expected));
     }
 
     fn lose(&mut self, frames: &[Frame<'_>]) {
-        let first_lost = self.frames.saturating_sub(frames.len());
-        for (number, index) in self.burst.drain(..) {
-            if index >= first_lost {
-                self.follow.lose(&self.place, number);
+        for expected in self.expected.extract_if(.., |expected| expected.burst == end(frames)) {
+            if expected.from_end <= frames.len() {
+                self.follow.lose(&self.place, expected.number);
             }
         }
     }

@@ -7,7 +7,7 @@ use std::net::Ipv4Addr;
 
 use api::{Fate, Packet};
 use frame::{Mac, arp, ethernet, ipv4, udp, vlan};
-use port::{Frame, Null, Sink, ingress};
+use port::{Frame, Null, Observer, Sink, ingress};
 use switch::Switch;
 
 use super::*;
@@ -237,6 +237,31 @@ fn what_a_ring_does_not_take_is_named() {
         assert_eq!(packet.fate, Fate::NotPlaced { place: "edge.wan.queue".to_owned(), counters });
         assert!(packet.hops[0].seen.ends_with("not taken"), "{}", packet.hops[0].seen);
     }
+}
+
+#[test]
+fn what_several_threads_deliver_at_the_same_time_is_not_confused() {
+    let state = Arc::new(TraceState::new(Filter::default(), Clock::default()));
+    state.let_in(4, Arc::default());
+    let place = Arc::new(place("edge.wan", Spot::Queue, EDGE_WAN));
+    let mut observer = TraceObserver::new(place, true, state.clone());
+    let mut octets: Vec<Vec<u8>> = (1..5).map(|id| Sent::number(id).octets()).collect();
+    let frames: Vec<_> =
+        octets.iter_mut().map(|octets| Frame::new(ring::Bytes::from_slice(octets))).collect();
+    let (one, other) = frames.split_at(2);
+    observer.expect(one);
+    observer.expect(other);
+    observer.observe(&one[..1]);
+    observer.lose(&one[1..]);
+    observer.observe(other);
+    let lost = state.harvest(|_| true).into_iter().map(|followed| (followed.number, followed.is_over()));
+    assert_eq!(lost.collect::<Vec<_>>(), [(1, false), (2, true), (3, false), (4, false)]);
+    // The next bursts lie where the last ones were.
+    state.let_in(4, Arc::default());
+    observer.expect(other);
+    observer.lose(other);
+    let lost = state.harvest(|_| true).into_iter().map(|followed| (followed.number, followed.is_over()));
+    assert_eq!(lost.collect::<Vec<_>>(), [(5, true), (6, true)]);
 }
 
 #[test]

@@ -218,6 +218,29 @@ fn doorbells_for_nothing_are_charged_and_doorbells_for_frames_are_not() {
 }
 
 #[test]
+fn doorbells_for_frames_that_the_host_loses_are_not_charged() {
+    for (drops, charge) in [(true, None), (false, Some(Kind::Kicks))] {
+        let (ledger, mut played) = (NicDirection::default(), Played::new(1));
+        let unplugged = |played: &mut Played| {
+            played.answer();
+            ledger.kicks.add(1_000);
+            ledger.drop_not_running.add(if drops { 1_000 } else { 0 });
+            played.sample.nics[1] = NicSample::read_transmit("wan.tx".to_owned(), &ledger);
+        };
+        assert_eq!(played.play(MINUTE, unplugged).map(|(_, charge)| charge.kind), charge);
+    }
+    // Towards the router a lost frame has taken no buffer.
+    let (ledger, mut played) = (NicDirection::default(), Played::new(1));
+    let flooded = |played: &mut Played| {
+        played.answer();
+        ledger.kicks.add(1_000);
+        ledger.drop_not_running.add(1_000);
+        played.sample.nics[0] = NicSample::read("wan.rx".to_owned(), &ledger);
+    };
+    assert_eq!(played.play(MINUTE, flooded).map(|(_, charge)| charge.kind), Some(Kind::Kicks));
+}
+
+#[test]
 fn a_short_burst_of_doorbells_is_not() {
     let mut played = Played::new(1);
     for _ in 0..20 {

@@ -1,9 +1,11 @@
 //! `apply`: differences are applied, and what is the same is not disturbed.
 
+use std::net::IpAddr;
 use std::time::Instant;
 
 use config::Plan;
 use engine::{Change, HostServices, Instance, Plugs, State};
+use fib::NextHop;
 
 use crate::traffic::{Stream, alone, counters, kvm, plan, router, start, wait_for};
 
@@ -282,4 +284,31 @@ fn a_stopped_router_stays_stopped() {
     let last = instance.changes_to(&plan(&router("one", 1, "")));
     assert_eq!(whats(&last), ["router one replaced"], "that would be changed");
     assert_eq!(instance.status()[0].threads.len(), 3, "and was not");
+}
+
+/// Returns the next hop that the table of router `one` has for 10.8.7.6.
+fn next_hop(instance: &Instance) -> Option<NextHop> {
+    let running = instance.router("one").expect("it runs");
+    running.router.table().choices(0, IpAddr::from([10, 8, 7, 6]), 0).first().copied()
+}
+
+#[test]
+fn a_router_that_is_started_by_a_plan_has_the_routes_of_that_plan() {
+    if !kvm() {
+        return;
+    }
+    let _turn = alone();
+    let route = |via: u8| format!("[[router.route]]\nto = '10.8.0.0/16'\nvia = '10.1.1.{via}'\n");
+    let gateway = |via| Some(NextHop::Gateway { nic: 1, gateway: u32::from_be_bytes([10, 1, 1, via]) });
+    let mut instance = start(&(router("one", 1, "state = 'stopped'") + &route(2)), Plugs::new());
+    let changes = apply(&mut instance, &(router("one", 1, "") + &route(3)));
+    assert_eq!(
+        whats(&changes),
+        ["router one: route now 10.8.0.0/16 via 10.1.1.3 out of out", "router one runs"]
+    );
+    assert_eq!(next_hop(&instance), gateway(3));
+    // Stopped and changed by one plan, it is changed when it starts.
+    apply(&mut instance, &(router("one", 1, "state = 'stopped'") + &route(2)));
+    instance.start_router("one").expect("it starts");
+    assert_eq!(next_hop(&instance), gateway(2));
 }

@@ -96,6 +96,47 @@ fn datagrams_arrive_in_order() {
     assert!(numbers.len() > 100 && numbers.is_sorted_by(|a, b| a + 1 == *b), "{numbers:?}");
 }
 
+/// An ARP request of station 1 for the address of station 2.
+fn arp_request() -> Vec<u8> {
+    let mut octets = vec![0xff; 6];
+    octets.extend([2, 0, 0, 0, 0, 1, 8, 6, 0, 1, 8, 0, 6, 4, 0, 1]);
+    octets.extend([2, 0, 0, 0, 0, 1, 10, 0, 0, 1, 0, 0, 0, 0, 0, 0, 10, 0, 0, 2]);
+    octets
+}
+
+/// A datagram of station 1, from port 5000, for the echo service of station 2.
+fn echo_request() -> Vec<u8> {
+    let mut header = [0x45, 0, 0, 48, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
+    let sum = frame::checksum::of(&header);
+    header[10..12].copy_from_slice(&sum.to_be_bytes());
+    let mut octets = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0];
+    octets.extend(header);
+    octets.extend([0x13, 0x88, 0, 7, 0, 28, 0, 0]);
+    octets.extend([7; 20]);
+    octets
+}
+
+#[test]
+fn datagrams_that_wait_for_room_are_returned_though_no_more_come() {
+    let mut server = Node::new(2, Duty::Server);
+    server.platform.rx[0].push_back(arp_request());
+    server.settle();
+    server.platform.tx.clear();
+    // More than wait in one direction of the socket.
+    server.platform.rx[0].extend((0..400).map(|_| echo_request()));
+    server.platform.room = 1;
+    while !server.platform.rx[0].is_empty() {
+        assert!(server.pass() > 0);
+        server.platform.tx.clear();
+    }
+    let tally = server.tally;
+    assert!(tally.datagrams_sent.get() < 400, "{tally:?}");
+    server.platform.room = 1000;
+    server.settle();
+    assert_eq!((tally.datagrams_received.get(), tally.datagrams_sent.get()), (400, 400));
+    assert_eq!((server.pass(), server.station.next_deadline()), (0, None));
+}
+
 #[test]
 fn a_datagram_is_no_longer_than_the_link_takes() {
     let mut client = Node::with(1, Duty::UdpStream, |orders| (orders.write_len, orders.mtu) = (9000, 1000));

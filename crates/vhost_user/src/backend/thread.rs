@@ -42,8 +42,10 @@ pub enum News {
     Served(Option<i32>),
     /// The peer has closed the connection in good order.
     Gone,
-    /// The peer was disconnected, or none can be accepted; with one line that says why.
+    /// The peer was disconnected because it broke a rule; with one line that says which.
     Fault(String),
+    /// No peer can be accepted at the moment, which is no fault of a peer; with one line that says why.
+    CannotAccept(String),
 }
 
 impl fmt::Display for News {
@@ -51,7 +53,7 @@ impl fmt::Display for News {
         f.write_str(match self {
             Self::Served(_) => SERVED,
             Self::Gone => "the peer is gone",
-            Self::Fault(line) => line,
+            Self::Fault(line) | Self::CannotAccept(line) => line,
         })
     }
 }
@@ -220,7 +222,7 @@ impl PeerServer {
     fn cannot(&mut self, error: &std::io::Error) {
         let line = format!("no peer at {}: {error}; it is tried again", self.door.path().display());
         if self.told.as_ref() != Some(&line) {
-            self.tell(News::Fault(line.clone()));
+            self.tell(News::CannotAccept(line.clone()));
             self.told = Some(line);
         }
         self.wait(None, KNOCK);

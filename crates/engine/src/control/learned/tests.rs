@@ -1,4 +1,7 @@
 use std::net::Ipv4Addr;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
 
 use config::learned::{LearnedGateway, LearnedGroup, LearnedHop, LearnedWay};
 use fib::NextHop;
@@ -155,4 +158,22 @@ fn addresses_have_a_version() {
     learned.take(&Lesson { addresses: Some(addresses), ..Lesson::default() });
     assert_ne!(learned.version(), before);
     assert!(learned.addresses().is_sorted());
+}
+
+#[test]
+fn a_look_does_not_wait_for_a_table_that_is_being_filled() {
+    let learning = Learning::default();
+    let learned = learning.of("edge");
+    let filling = learned.routes();
+    let (tell, told) = mpsc::channel();
+    let looks = learning.clone();
+    let looking = thread::spawn(move || {
+        looks.look_after();
+        // The receiver may have timed out.
+        let _ = tell.send(());
+    });
+    let looked = told.recv_timeout(Duration::from_secs(60));
+    drop(filling);
+    looking.join().expect("no panic");
+    assert_eq!(looked, Ok(()));
 }

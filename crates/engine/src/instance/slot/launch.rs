@@ -7,12 +7,15 @@ use anyhow::{Context, Result, anyhow, bail};
 use telemetry::Kind;
 
 use super::{LAUNCH_LIMIT, Run, RunContext, Slot, builder};
+use crate::apply::difference::route_changes;
 use crate::arp_conflicts::ArpConflicts;
 use crate::guest::Guest;
 use crate::instance::RunningRouter;
 use crate::instance::State;
 use crate::next_hops::NextHops;
+use crate::routes;
 use crate::shortages::Shortages;
+use crate::take_down::TakeDown;
 use crate::task::{Progress, Task};
 use crate::watch::{Rules, Watch};
 
@@ -63,6 +66,7 @@ impl Slot {
             Progress::Done(launched) => launched,
             Progress::Abandoned(why) => Err(anyhow!("router {}: its launch {why}", self.plan.name)),
         };
+        let launched = launched.and_then(|router| self.with_present_routes(router, context.now));
         let is_launched = launched.is_ok();
         match launched {
             Ok(router) => self.set_running(router, context),
@@ -70,6 +74,20 @@ impl Slot {
             Err(error) => self.fail(Kind::Failed, format!("cannot be started again: {error:#}"), context),
         }
         is_launched
+    }
+
+    /// Gives a launched router the static routes that were changed since its launch began.
+    ///
+    /// # Errors
+    /// Its table has no room for them; it is then taken down.
+    fn with_present_routes(&mut self, router: RunningRouter, now: Instant) -> Result<RunningRouter> {
+        let guest = &router.router;
+        let changed = routes::change(guest.table(), &self.plan, &route_changes(guest.plan(), &self.plan));
+        if let Err(error) = changed {
+            self.leaving = TakeDown::begin(&self.plan.name, router, now);
+            return Err(error.context(format!("router {}", self.plan.name)));
+        }
+        Ok(router)
     }
 
     /// Begins to watch a launched router, and applies the current settings, which may have changed since the
