@@ -123,10 +123,8 @@ impl MovedInterface {
     fn find(&self, inside: &Netlink) -> io::Result<Option<Link>> {
         match find_link(inside, &self.interface)?.filter(|link| self.is(link)) {
             Some(link) => Ok(Some(link)),
-            None => {
-                Ok(find_link(inside, &self.link)?
-                    .filter(|link| link.mac == self.mac && link.alias == self.former_alias))
-            }
+            None => Ok(find_link(inside, &self.link)?
+                .filter(|link| link.mac == self.mac && link.alias == self.former_alias)),
         }
     }
 
