@@ -188,13 +188,13 @@ impl PeerServer {
             let since = Instant::now();
             let mut session = Session::new(self.queues.clone(), self.offer);
             let end = self.talk(socket, &mut session, since);
-            let has_rings = session.running() > 0;
             drop(session);
             let was_served = self.shared.up.swap(false, Ordering::AcqRel);
             match end {
                 End::Asked => return,
                 End::Gone => {
-                    if has_rings {
+                    // Also if it has taken its rings back before.
+                    if was_served {
                         self.tell(News::Gone);
                     }
                     self.wait(None, pause_after_end(was_served, self.door.listens()));
