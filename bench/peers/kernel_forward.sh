@@ -29,14 +29,15 @@ for rep in $(seq "$REPS"); do
   napi_cpu $RT pa1 off; gro $RT pa1 off
   # XDP: bpf_fib_lookup + bpf_redirect, sink drops in XDP
   if [ -f "$T/xdp.o" ]; then
-    ip -n $RT link set dev pa1 xdp obj "$T/xdp.o" program fwd && ip -n $S link set dev pb1 xdp obj "$T/xdp.o" program sink || continue
-    meas xdp_1cpu_redir_64 $G 1 $S pb1 -m redir -i pa0 $D
-    meas xdp_1cpu_packet_64 $G 1 $S pb1 -m packet -i pa0 $D
-    napi_cpu $RT pa1 on
-    meas xdp_2cpu_napithr_redir_64 $G 1 $S pb1 -m redir -i pa0 $D
-    meas xdp_2cpu_napithr_redir_1514 $G 1 $S pb1 -m redir -i pa0 -l 1514 $D
-    meas xdp_2cpu_napithr_packet_64 $G 1 $S pb1 -m packet -i pa0 $D
-    napi_cpu $RT pa1 off
+    if ip -n $RT link set dev pa1 xdp obj "$T/xdp.o" program fwd && ip -n $S link set dev pb1 xdp obj "$T/xdp.o" program sink; then
+      meas xdp_1cpu_redir_64 $G 1 $S pb1 -m redir -i pa0 $D
+      meas xdp_1cpu_packet_64 $G 1 $S pb1 -m packet -i pa0 $D
+      napi_cpu $RT pa1 on
+      meas xdp_2cpu_napithr_redir_64 $G 1 $S pb1 -m redir -i pa0 $D
+      meas xdp_2cpu_napithr_redir_1514 $G 1 $S pb1 -m redir -i pa0 -l 1514 $D
+      meas xdp_2cpu_napithr_packet_64 $G 1 $S pb1 -m packet -i pa0 $D
+      napi_cpu $RT pa1 off
+    fi
     ip -n $RT link set dev pa1 xdp off; ip -n $S link set dev pb1 xdp off
   fi
 done

@@ -32,9 +32,10 @@ report() {
       printf "RESULT name=%s unit=mpps median=%.4f min=%.4f max=%.4f n=%d%s\n",n,m/1e6,v[1]/1e6,v[NR]/1e6,NR,(c==""?"":" c2c_ns=" c)}'
   done
 }
-# stop PID: sends TERM, then KILL after 3 s; only to our own children
+# stop PID: sends TERM, then KILL after 3 s; only to our own children: another process may have the number of one that has ended
 stop() {
   local p=$1 i
+  grep -qs "^PPid:[[:space:]]*$$\$" "/proc/$p/status" || return 0
   kill -TERM "$p" 2>/dev/null || return 0
   for i in $(seq 30); do kill -0 "$p" 2>/dev/null || break; sleep 0.1; done
   kill -KILL "$p" 2>/dev/null; wait "$p" 2>/dev/null

@@ -45,11 +45,17 @@ pub struct Link {
     pieces: VecDeque<Piece>,
     waiting: usize,
     input: Vec<u8>,
-    /// Received descriptors whose frame is not complete yet.
-    received: VecDeque<OwnedFd>,
-    /// True if some descriptors could not be received, because too many files are open in this process.
-    lost: bool,
+    descriptors: Descriptors,
     ended: bool,
+}
+
+/// Received descriptors whose frame is not complete yet. The last octet of a read belongs to the frame of its
+/// descriptors; so each is kept with the number of octets in `input` at the end of its read.
+#[derive(Debug, Default)]
+struct Descriptors {
+    received: VecDeque<(usize, OwnedFd)>,
+    /// Ends of reads that lack descriptors, because too many files are open in this process.
+    incomplete: Vec<usize>,
 }
 
 /// Octets to be sent with these descriptors, which leave with the first octet.
@@ -81,8 +87,7 @@ impl Link {
             pieces: VecDeque::new(),
             waiting: 0,
             input: Vec::new(),
-            received: VecDeque::new(),
-            lost: false,
+            descriptors: Descriptors::default(),
             ended: false,
         }
     }
@@ -149,18 +154,12 @@ impl Link {
         let mut messages = Vec::new();
         let mut at = 0;
         while let Some((json, count)) = frame(self.input.get(at..).unwrap_or_default())? {
-            if count > 0 && std::mem::take(&mut self.lost) {
-                // The owner of the lost descriptors is unknown. The message is returned without descriptors,
-                // and can be refused.
-                self.received.clear();
-            } else {
-                ensure!(count <= self.received.len(), "a message without its descriptors");
-            }
             let message = serde_json::from_slice(json).context("a message that is not understood")?;
             at += HEADER + json.len();
-            messages.push((message, self.received.drain(..count.min(self.received.len())).collect()));
+            messages.push((message, self.descriptors.take(at, count)?));
         }
         self.input.drain(..at);
+        self.descriptors.advance(at);
         Ok(messages)
     }
 
@@ -184,12 +183,44 @@ impl Link {
             }
             Err(error) => return Err(error).context("cannot read from the other side"),
         };
-        self.received.extend(read.descriptors);
-        self.lost |= read.truncated;
-        ensure!(self.received.len() <= 2 * MOST_DESCRIPTORS, "descriptors that belong to nothing");
         self.ended = read.octets == 0;
         self.input.extend_from_slice(octets.get(..read.octets).unwrap_or_default());
+        self.descriptors.add(self.input.len(), read)?;
         Ok(!self.ended)
+    }
+}
+
+impl Descriptors {
+    /// Adds those of a read that ends here.
+    fn add(&mut self, end: usize, read: fd_passing::Received) -> Result<()> {
+        self.received.extend(read.descriptors.into_iter().map(|descriptor| (end, descriptor)));
+        if read.truncated {
+            self.incomplete.push(end);
+        }
+        let most = self.received.len().max(self.incomplete.len());
+        ensure!(most <= 2 * MOST_DESCRIPTORS, "descriptors that belong to nothing");
+        Ok(())
+    }
+
+    /// Removes those of the first frame, which ends here and announces `count` of them. If some were lost,
+    /// it has none, and can be refused.
+    fn take(&mut self, end: usize, count: usize) -> Result<Vec<OwnedFd>> {
+        let own = self.received.partition_point(|(place, _)| *place <= end);
+        let descriptors: Vec<_> = self.received.drain(..own).map(|(_, descriptor)| descriptor).collect();
+        let lacks = self.incomplete.partition_point(|place| *place <= end);
+        if lacks > 0 {
+            self.incomplete.drain(..lacks);
+            return Ok(Vec::new());
+        }
+        let came = descriptors.len();
+        ensure!(came == count, "a message of {count} descriptors with {came}");
+        Ok(descriptors)
+    }
+
+    /// Notes that these octets were removed from the front of the input, with the frames in them.
+    fn advance(&mut self, octets: usize) {
+        self.received.iter_mut().for_each(|(end, _)| *end -= octets);
+        self.incomplete.iter_mut().for_each(|end| *end -= octets);
     }
 }
 

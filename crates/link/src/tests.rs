@@ -3,6 +3,7 @@ use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 
+use rustix::net::SendFlags;
 use rustix::pipe::pipe;
 
 use super::{HEADER, LONGEST, Link, MOST_DESCRIPTORS, MOST_IN_A_PIECE, MOST_WAITING, Received};
@@ -113,23 +114,52 @@ fn a_peer_that_breaks_the_rules_is_an_error() {
 fn descriptors_that_nobody_asked_for_are_an_error() {
     let (mut a, b) = pair();
     drop(b);
-    let (mut link, peer) = by_hand();
-    let mut sender = Link::new(peer.into());
     let null = File::open("/dev/null").expect("null");
-    let mut refused = false;
-    for _ in 0..3 * MOST_DESCRIPTORS / MOST_IN_A_PIECE {
-        let copies = (0..MOST_IN_A_PIECE).map(|_| null.try_clone().expect("a copy").into()).collect();
-        // The header announces none.
-        let octets = raw(2, 0, "\"\"");
-        sender.pieces.push_back(super::Piece { octets, sent: 0, descriptors: copies });
-        let _ = sender.flush();
-        refused |= link.receive::<String>().is_err();
-        if refused {
-            break;
+    let pieces = 3 * MOST_DESCRIPTORS / MOST_IN_A_PIECE;
+    // A message that announces none, and one that does not end.
+    for (beginning, most) in [(raw(2, 0, "\"\""), 1), (raw(LONGEST as u32, 1, ""), pieces)] {
+        let (mut link, peer) = by_hand();
+        let mut sender = Link::new(peer.into());
+        let mut octets = beginning;
+        let mut refused = false;
+        for _ in 0..most {
+            let copies = (0..MOST_IN_A_PIECE).map(|_| null.try_clone().expect("a copy").into()).collect();
+            let octets = std::mem::replace(&mut octets, b" ".to_vec());
+            sender.pieces.push_back(super::Piece { octets, sent: 0, descriptors: copies });
+            let _ = sender.flush();
+            refused |= link.receive::<String>().is_err();
+            if refused {
+                break;
+            }
         }
+        assert!(refused);
     }
-    assert!(refused);
     assert!(a.send(&"x", vec![]).is_err(), "nobody is there");
+}
+
+/// More descriptors than a receiver takes at once are lost like those for which it may open no more files.
+#[test]
+fn a_message_whose_descriptors_are_lost_leaves_the_others_theirs() {
+    let (mut link, peer) = by_hand();
+    let null = File::open("/dev/null").expect("null");
+    let many = vec![&null; MOST_IN_A_PIECE + 2];
+    let send = |octets: &[u8], descriptors: &[&File]| {
+        let sent = fd_passing::send(&peer, octets, descriptors, SendFlags::empty());
+        assert_eq!(sent, Ok(octets.len()));
+    };
+    send(&raw(3, 2, "\"a\""), &many[..2]);
+    // In two pieces, the second one of which arrives complete.
+    let lost = raw(3, many.len() as u32 + 1, "\"b\"");
+    send(&lost[..1], &many);
+    send(&lost[1..], &many[..1]);
+    send(&raw(3, 1, "\"c\""), &many[..1]);
+    send(&raw(3, 0, "\"d\""), &[]);
+    let came: Vec<Received<String>> = link.receive().expect("good messages");
+    let came: Vec<_> = came.iter().map(|(text, descriptors)| (text.as_str(), descriptors.len())).collect();
+    assert_eq!(came, [("a", 2), ("b", 0), ("c", 1), ("d", 0)]);
+    send(&raw(3, 1, "\"e\""), &many[..1]);
+    let came: Vec<Received<String>> = link.receive().expect("a good message");
+    assert_eq!((came.len(), came[0].1.len()), (1, 1), "nothing is left of the lost ones");
 }
 
 #[test]

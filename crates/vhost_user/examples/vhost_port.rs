@@ -2,7 +2,7 @@
 //! `vhost_port MODE SOCKET [SOCKET]`. MODE is what is done with frames:
 //!
 //! * `rx`: frames are taken from the guest and counted;
-//! * `tx`: the guest is given frames of 60 octets, as fast as it posts buffers;
+//! * `tx`: the guest is given frames of 64 octets, as fast as it posts buffers;
 //! * `io`: frames that a guest sends go to the guest at the other socket, or back if there is only one
 //!   socket.
 //!

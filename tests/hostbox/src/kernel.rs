@@ -60,7 +60,7 @@ impl Kernel {
     /// One line with the reason why there is none: no `apt-get`, no mirror, no room.
     pub fn obtain(folder: &Path) -> Result<Self> {
         let unpacked = folder.join("kernel");
-        if !fs::read_to_string(unpacked.join(LIST)).is_ok_and(|list| list == WANTED.join("\n")) {
+        if !is_current(&unpacked) {
             unpack(folder, &unpacked)?;
         }
         let packed = only(&unpacked.join("boot"), |name| name.starts_with("vmlinuz-"))?;
@@ -114,12 +114,26 @@ fn unpack(folder: &Path, unpacked: &Path) -> Result<()> {
     programs::said(&mut command).context("cannot unpack the kernel's package")?;
     fs::write(tree.join(LIST), WANTED.join("\n"))?;
     // A kernel of an older list is removed with the temporary folder.
-    if unpacked.exists() {
-        let _ = fs::rename(unpacked, work.path().join("old"));
+    put(&tree, unpacked, &work.path().join("old"))
+}
+
+/// Returns true if a kernel was unpacked here, with everything that is wanted now.
+fn is_current(unpacked: &Path) -> bool {
+    fs::read_to_string(unpacked.join(LIST)).is_ok_and(|list| list == WANTED.join("\n"))
+}
+
+/// Moves an unpacked kernel into its place, and the one that is there to `old`. One that another process has
+/// unpacked meanwhile stays: machines may be reading it.
+fn put(tree: &Path, unpacked: &Path, old: &Path) -> Result<()> {
+    if is_current(unpacked) {
+        return Ok(());
     }
-    match fs::rename(&tree, unpacked) {
+    if unpacked.exists() {
+        let _ = fs::rename(unpacked, old);
+    }
+    match fs::rename(tree, unpacked) {
         // Another process was first.
-        Err(_) if unpacked.join(LIST).is_file() => Ok(()),
+        Err(_) if is_current(unpacked) => Ok(()),
         done => done.with_context(|| format!("cannot make {}", unpacked.display())),
     }
 }
@@ -161,4 +175,28 @@ fn only(folder: &Path, wanted: impl Fn(&str) -> bool) -> Result<PathBuf> {
     let found: Vec<PathBuf> = paths.filter(named).collect();
     ensure!(found.len() == 1, "{} has {} of what should be there once", folder.display(), found.len());
     found.into_iter().next().context("nothing there")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kernel_of_an_older_list_is_replaced_and_one_of_another_process_stays() {
+        let work = tempfile::tempdir().unwrap();
+        let unpacked = work.path().join("kernel");
+        let tree = |name: &str, list: &str| {
+            let tree = work.path().join(name);
+            fs::create_dir(&tree).unwrap();
+            fs::write(tree.join(LIST), list).unwrap();
+            fs::write(tree.join("name"), name).unwrap();
+            tree
+        };
+        let name = || fs::read_to_string(unpacked.join("name")).unwrap();
+        fs::rename(tree("older", "./boot"), &unpacked).unwrap();
+        put(&tree("first", &WANTED.join("\n")), &unpacked, &work.path().join("a")).unwrap();
+        assert_eq!(name(), "first");
+        put(&tree("second", &WANTED.join("\n")), &unpacked, &work.path().join("b")).unwrap();
+        assert_eq!(name(), "first");
+    }
 }

@@ -162,7 +162,7 @@ fn listen(lines: &Receiver<String>, limit: Duration, silence: Duration, line: &m
     }
 }
 
-/// Reads lines, without terminal control characters, until the console is closed.
+/// Reads lines, without their ends, until the console is closed.
 fn read(mut console: impl BufRead, told: &Sender<String>) {
     let mut octets = Vec::new();
     while console.read_until(b'\n', &mut octets).is_ok_and(|read| read > 0) {

@@ -155,6 +155,12 @@ fn until_next_look(at: Duration) -> Duration {
     LOOK / 2 + LOOK.mul_f64(spread as f64 / f64::from(1 << 16))
 }
 
+/// Returns the pause after a peer has closed the connection. If we have made it and the peer was never
+/// served, it may close the next one as well, and the process that connects for us has other tasks.
+const fn pause_after_end(was_served: bool, listens: bool) -> Duration {
+    if was_served || listens { Duration::ZERO } else { KNOCK }
+}
+
 /// Serves one peer after the other.
 struct PeerServer {
     door: Door,
@@ -184,13 +190,17 @@ impl PeerServer {
             let since = Instant::now();
             let mut session = Session::new(self.queues.clone(), self.offer);
             let end = self.talk(socket, &mut session, since);
-            let served = session.running() > 0;
             drop(session);
-            self.shared.up.store(false, Ordering::Release);
+            let was_served = self.shared.up.swap(false, Ordering::AcqRel);
             match end {
                 End::Asked => return,
-                End::Gone if served => self.tell(News::Gone),
-                End::Gone => {}
+                End::Gone => {
+                    // Also if it has taken its rings back before.
+                    if was_served {
+                        self.tell(News::Gone);
+                    }
+                    self.wait(None, pause_after_end(was_served, self.door.listens()));
+                }
                 End::Fault(fault) => self.send_away(&fault, since.elapsed()),
             }
         }
@@ -337,6 +347,13 @@ mod tests {
         let begun = start + 10 * STUCK;
         let stuck = (1..=60).find(|octet| progress.is_stuck(begun + LOOK * *octet, true));
         assert_eq!(stuck, Some(51), "after the first look beyond five seconds");
+    }
+
+    #[test]
+    fn a_connection_of_ours_that_was_closed_unserved_is_not_made_again_at_once() {
+        assert_eq!(pause_after_end(false, false), KNOCK);
+        assert_eq!(pause_after_end(true, false), Duration::ZERO, "it was restarted");
+        assert_eq!(pause_after_end(false, true), Duration::ZERO, "the next peer comes by itself");
     }
 
     #[test]

@@ -16,12 +16,12 @@ use vhost::vhost_user::message::{
 };
 use vhost::vhost_user::{Frontend, VhostUserFrontend};
 use vhost::{VhostBackend, VhostUserMemoryRegionInfo, VringConfigData};
-use vhost_user::backend::{Backend, Offer};
+use vhost_user::backend::{Backend, News, Offer};
 use vhost_user::memory::{PeerMemory, Table};
 use vmm_sys_util::eventfd::{EFD_CLOEXEC, EFD_NONBLOCK, EventFd};
 
 use super::driver::{ENTRIES, OCTETS, Queue};
-use super::{CHOICES, LONGEST, Port};
+use super::{CHOICES, LONGEST, Port, until};
 
 /// Octets of each of the two ranges of the peer's memory.
 const RANGE: u64 = 2 << 20;
@@ -38,8 +38,8 @@ struct Bench {
     transmit: Vec<Queue>,
     kicks: Vec<EventFd>,
     _calls: Vec<EventFd>,
-    _speaker: Frontend,
-    _backend: Backend,
+    speaker: Frontend,
+    backend: Backend,
     _memory: PeerMemory,
     _folder: tempfile::TempDir,
 }
@@ -99,8 +99,8 @@ impl Bench {
             transmit,
             kicks,
             _calls: calls,
-            _speaker: speaker,
-            _backend: backend,
+            speaker,
+            backend,
             _memory: memory,
             _folder: folder,
         }
@@ -209,4 +209,24 @@ fn what_a_peer_sends_by_is_a_source() {
             check_source(|| Bench::new(picked, pairs));
         }
     }
+}
+
+/// As QEMU does when its guest is shut down.
+#[test]
+fn a_peer_that_takes_its_rings_back_before_it_goes_is_told_of_like_any_other() {
+    let Bench { port: _port, speaker, backend, .. } = Bench::new(CHOICES[0], 1);
+    let mut news = Vec::new();
+    until("the peer is served", || {
+        news.extend(backend.look_after());
+        !news.is_empty()
+    });
+    for ring in 0..2 {
+        speaker.get_vring_base(ring).expect("an index");
+    }
+    drop(speaker);
+    until("the peer is gone", || {
+        news.extend(backend.look_after());
+        news.len() > 1
+    });
+    assert!(matches!(news[..], [News::Served(_), News::Gone]), "{news:?}");
 }
