@@ -322,6 +322,8 @@ pub struct BootInfo {
     pub vlans: [VlanInfo; MAX_VLANS],
     /// The static neighbours.
     pub neighbours: [NeighbourInfo; MAX_NEIGHBOURS],
+    /// 0; fills the structure up, so that none of its octets is padding.
+    pub reserved: u32,
 }
 
 impl BootInfo {
@@ -349,6 +351,7 @@ impl BootInfo {
             nics: [NicInfo::default(); MAX_NICS],
             vlans: [VlanInfo::default(); MAX_VLANS],
             neighbours: [NeighbourInfo::default(); MAX_NEIGHBOURS],
+            reserved: 0,
         }
     }
 }

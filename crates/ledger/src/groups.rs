@@ -140,7 +140,7 @@ counters! {
         /// Frames lost because the transmit ring was full.
         drop_tx_full,
         /// Multi-buffer frames lost because there was no buffer for the list of their parts, or the device
-        /// left one out.
+        /// left one out; frames of an e1000 that are longer than a buffer.
         drop_rx_pieces,
     }
 

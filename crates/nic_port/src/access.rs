@@ -8,6 +8,7 @@
 //! Locks are taken in the order of the arrows, and no thread holds a receive queue while it waits for a transmit queue
 //! or for a device, so two NICs that send to each other at the same time cannot deadlock.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -144,6 +145,13 @@ impl NicQueues {
             left.finish(|| served.has_more());
         }
         sent
+    }
+
+    /// Returns true if frames of one of these pairs are delegated to the thread that polls the source. It must not sleep
+    /// then, even if its last burst has shown no frame: that of a packet in many descriptors shows none before the last.
+    pub(super) fn has_delegated(&self, pairs: Range<usize>) -> bool {
+        let left = self.in_access.iter().flat_map(|access| &access.left);
+        left.skip(pairs.start).take(pairs.len()).any(DelegatedWork::has_work)
     }
 
     /// Call after the driver moved the end of its receive ring by a register access: rings for the thread that waits

@@ -165,9 +165,14 @@ fn large_packet() -> (TxQueue, Vec<u8>) {
         let (address, length) = (BUFFER + (number * PIECE) as u64, piece.len() as u32);
         Descriptor::from(Data { address, length, command: tx::TSE | end, ..Data::default() })
     });
+    (transmit_ring(region, 128, std::iter::once(context.into()).chain(pieces)), payload)
+}
+
+/// Creates the transmit ring of an e1000 at the beginning of this memory, with these descriptors.
+fn transmit_ring(region: Region, entries: u16, descriptors: impl Iterator<Item = Descriptor>) -> TxQueue {
     let ends = Arc::new(HeadTail::new());
-    for (descriptor, place) in std::iter::once(context.into()).chain(pieces).zip(0..) {
-        let at = region.bytes(RING + 16 * u64::from(place), 16).expect("it lies there");
+    for (descriptor, place) in descriptors.zip(0..) {
+        let at = region.bytes(region.start() + 16 * u64::from(place), 16).expect("it lies there");
         assert!(at.write(0, descriptor.address.to_le_bytes()) && at.write(8, descriptor.rest.to_le_bytes()));
         ends.set_tail(place + 1);
     }
@@ -179,10 +184,9 @@ fn large_packet() -> (TxQueue, Vec<u8>) {
         low: 0,
         loopback: false,
     };
-    let layout = Layout { base: RING, entries: 128 };
+    let layout = Layout { base: region.start(), entries };
     let setup = TxSetup { layout, ends, block: None, statistics: Arc::default(), settings };
-    let queue = nic::e1000::tx::TxQueue::new(region, &setup).expect("a ring");
-    (TxQueue::E1000(Box::new(queue)), payload)
+    TxQueue::E1000(Box::new(nic::e1000::tx::TxQueue::new(region, &setup).expect("a ring")))
 }
 
 /// Creates queues whose driver has written TDT once, for a megabyte, and a sink that stops the machine in burst number
@@ -228,4 +232,49 @@ fn an_access_that_cuts_a_megabyte_ends_with_the_burst_in_which_its_machine_is_st
         let mut source = queues.source();
         assert_eq!(source.drain(BURST, &mut |_| panic!("nothing is for it")), 0, "what is left stays");
     }
+}
+
+/// Descriptors of a packet that takes three bursts to gather.
+const PIECES: usize = 2 * nic::e1000::tx::MOST_DESCRIPTORS + 88;
+
+/// Creates the transmit ring of an e1000 with a frame of 60 octets, and one of an octet in each of [`PIECES`] descriptors.
+fn packet_of_many_pieces() -> TxQueue {
+    const RING: u64 = 0x1_0000;
+    const ENTRIES: u16 = 1024;
+    let rings = 16 * usize::from(ENTRIES);
+    let octets = Box::leak(vec![2_u8; rings + 256].into_boxed_slice());
+    let skew = octets.as_ptr().align_offset(64);
+    let region = Region::from_static(&mut octets[skew..], RING);
+    let buffer = RING + rings as u64;
+    let pieces = (1..=PIECES).map(|number| {
+        let command = if number == PIECES { tx::EOP } else { 0 };
+        Descriptor::legacy(buffer, 1, command)
+    });
+    transmit_ring(region, ENTRIES, std::iter::once(Descriptor::legacy(buffer, 60, tx::EOP)).chain(pieces))
+}
+
+#[test]
+fn a_thread_with_delegated_frames_stays_awake_while_it_gathers_a_packet_of_many_descriptors() {
+    let (clock, hand) = Clock::by_hand();
+    let design = NicQueuesConfig { pairs: 1, in_access: true, ..NicQueuesConfig::default() };
+    let mut queues = NicQueues::by(clock, design, SETTLE).expect("event descriptors");
+    Arc::get_mut(&mut queues).expect("nobody has them yet").in_access = Some(InAccess::with_least(1, 1));
+    let slow = Arc::new(Slow { hand, came: Mutex::default() });
+    queues.transmit_in_access(slow.clone());
+    queues.start_transmit(packet_of_many_pieces(), false, Notifier::Message(None));
+    // The access ends with the first frame.
+    queues.transmit();
+    let came = || slow.came.lock().expect("no panic").iter().map(Vec::len).collect::<Vec<_>>();
+    assert_eq!(came(), [60]);
+    let mut sources = [queues.source(), queues.source_of(0)];
+    let drain = |source: &mut Box<dyn Source>| source.drain(BURST, &mut |_| panic!("nothing is for it"));
+    for source in &mut sources {
+        assert_eq!(drain(source), 0, "the packet is not complete");
+        assert!(source.arm(), "no access would wake it");
+        source.disarm();
+    }
+    assert_eq!(drain(&mut sources[0]), 1);
+    assert_eq!(came(), [60, PIECES]);
+    assert_eq!(drain(&mut sources[0]), 0);
+    assert!(!sources[0].arm() && !sources[1].arm(), "nothing is left");
 }

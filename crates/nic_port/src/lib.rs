@@ -8,7 +8,8 @@
 //!
 //! The queues come and go with the driver (DRIVER_OK, reset), in the thread of the vCPU that wrote the register. So
 //! each queue is guarded by a mutex that the serving thread takes once a burst: after a reset has removed the queue, no
-//! thread accesses the guest's rings any more. Each queue has its own lock, counters, doorbell and leases, on cache
+//! thread accesses the guest's rings any more. Where several threads deliver, frames are copied without the mutex, and the
+//! reset waits for the end of these copies (`copies`). Each queue has its own lock, counters, doorbell and leases, on cache
 //! lines of its own: threads that serve different pairs write no common memory.
 //!
 //! A driver may change the number of pairs it uses while frames pass. Flows that move to another pair must not overtake
@@ -20,6 +21,7 @@
 
 mod access;
 mod cable;
+mod copies;
 mod design;
 mod exported;
 mod guarded_doorbell;
@@ -50,6 +52,7 @@ use vmm_sys_util::epoll::{ControlOperation, Epoll, EpollEvent, EventSet};
 use vmm_sys_util::eventfd::{EFD_CLOEXEC, EFD_NONBLOCK, EventFd};
 
 use access::InAccess;
+use copies::CopiesInProgress;
 pub use design::NicQueuesConfig;
 pub use exported::{ExportedQueue, Kicks, Memory, Receiver, SetUp};
 use guarded_doorbell::BlockedTime;
@@ -89,6 +92,8 @@ struct QueueSlot<Q> {
     place: Mutex<Option<Running<Q>>>,
     ledger: NicDirection,
     leases: Mutex<Vec<Lease>>,
+    /// Copies into its buffers that are made without holding the lock.
+    copies: CopiesInProgress,
     /// Event descriptor rung by the doorbell, and by ourselves.
     kick: EventFd,
     /// Number of rings by ourselves that were not yet read from `kick`.
@@ -112,6 +117,7 @@ impl<Q> QueueSlot<Q> {
             place: Mutex::default(),
             ledger: NicDirection::default(),
             leases: Mutex::default(),
+            copies: CopiesInProgress::within(copies::LONGEST),
             kick,
             own_rings: AtomicU64::new(0),
             asleep: SleepFlag::default(),
@@ -190,16 +196,6 @@ impl<Q: Breakable> QueueSlot<Q> {
             self.published_error.publish(broken);
         }
         Some(done)
-    }
-}
-
-impl QueueSlot<RxQueue> {
-    fn lease(&self) -> Lease {
-        self.leases.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default()
-    }
-
-    fn return_lease(&self, lease: Lease) {
-        self.leases.lock().unwrap_or_else(PoisonError::into_inner).push(lease);
     }
 }
 
@@ -486,6 +482,8 @@ fn borrow(event: &impl AsRawFd) -> BorrowedFd<'_> {
 mod access_tests;
 #[cfg(test)]
 mod cable_tests;
+#[cfg(test)]
+mod copy_tests;
 #[cfg(test)]
 mod offload_tests;
 #[cfg(test)]

@@ -9,14 +9,19 @@ use super::{NicQueues, Notifier, QueueSlot, Running};
 
 impl<Q: Breakable> QueueSlot<Q> {
     /// Removes the queue, if there is one, and installs another one, if given. Waits for a thread that is in the middle
-    /// of a burst. Returns the removed queue.
+    /// of a burst, also if it copies the burst without holding the lock. Returns the removed queue.
     pub(super) fn replace(&self, running: Option<Running<Q>>) -> Option<Running<Q>> {
         let mut place = self.lock();
         // A refused ring has no queue, and its breakage stays until the driver sets up another ring.
         if running.is_some() || place.is_some() {
             self.published_error.clear();
         }
-        std::mem::replace(&mut *place, running)
+        let removed = std::mem::replace(&mut *place, running);
+        drop(place);
+        if removed.is_some() {
+            self.copies.await_end();
+        }
+        removed
     }
 
     /// Refuses a ring that cannot be mapped: counts that once, and serves nothing.

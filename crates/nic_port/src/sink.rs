@@ -1,6 +1,6 @@
 //! The receive side of a NIC.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use ledger::NicDirection;
 use nic::queue::{Lease, RxQueue};
@@ -75,8 +75,12 @@ fn fill_unlocked(served: &QueueSlot<RxQueue>, frames: &[Frame<'_>]) -> Option<us
 /// Fills one lease. Returns how many frames were handled, and whether the lease was too small for more of them.
 #[inline(always)]
 fn fill_lease(served: &QueueSlot<RxQueue>, lease: &mut Lease, frames: &[Frame<'_>]) -> Option<(usize, bool)> {
-    let taken = served.with(|running| running.queue.plan(frames, lease, &served.ledger))?;
+    let (taken, copying) = served.with(|running| {
+        let taken = running.queue.plan(frames, lease, &served.ledger);
+        (taken, served.copies.begin())
+    })?;
     lease.copy(frames);
+    drop(copying);
     let full = lease.is_full();
     let committed = served.with(|running| {
         let owns = running.queue.owns(lease);
@@ -103,6 +107,14 @@ fn count(ledger: &NicDirection, done: &Completed) {
 }
 
 impl QueueSlot<RxQueue> {
+    fn lease(&self) -> Lease {
+        self.leases.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default()
+    }
+
+    fn return_lease(&self, lease: Lease) {
+        self.leases.lock().unwrap_or_else(PoisonError::into_inner).push(lease);
+    }
+
     fn room(&self) -> usize {
         self.with(|running| running.queue.room()).unwrap_or(0)
     }

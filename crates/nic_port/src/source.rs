@@ -154,7 +154,7 @@ impl Source for NicSource {
             return true;
         }
         if self.queues.transmits_in_access() {
-            return false;
+            return self.queues.has_delegated(ALL);
         }
         // Without short-circuit: each of them must be armed.
         self.queues.tx.queues.iter().fold(false, |ready, served| served.arm_tx() | ready)
@@ -226,7 +226,10 @@ impl Source for PairSource {
         if self.queues.arm_around(self.range()) {
             return true;
         }
-        !self.queues.transmits_in_access() && self.served().is_some_and(QueueSlot::arm_tx)
+        if self.queues.transmits_in_access() {
+            return self.queues.has_delegated(self.range());
+        }
+        self.served().is_some_and(QueueSlot::arm_tx)
     }
 
     fn disarm(&mut self) {

@@ -226,8 +226,12 @@ pub(crate) fn write_tsc_khz(ram: &GuestRam, khz: u64) -> Result<()> {
     ram.memory.write_obj(khz, GuestAddress(place)).context("cannot write to guest RAM")
 }
 
+// Its last field ends it: padding behind that would show the guest octets of this process.
+const _: () = assert!(std::mem::offset_of!(BootInfo, reserved) + size_of::<u32>() == size_of::<BootInfo>());
+
 fn write_orders(ram: &GuestRam, info: &BootInfo) -> Result<()> {
-    // SAFETY: BootInfo is a repr(C) structure of integers; its padding, if any, may hold anything.
+    // SAFETY: `BootInfo` is a repr(C) structure of integers without padding: each field has the alignment of the place behind
+    // the one before, and the last one ends it.
     let octets =
         unsafe { std::slice::from_raw_parts(std::ptr::from_ref(info).cast::<u8>(), size_of::<BootInfo>()) };
     ram.memory.write_slice(octets, GuestAddress(map::BOOT_INFO)).context("cannot write the boot information")

@@ -15,7 +15,7 @@ const EVERY: Duration = Duration::from_millis(10);
 /// Token bucket of one device.
 pub(crate) struct AccessRateLimit {
     free: u32,
-    /// When the last token was added.
+    /// When the last token was added; in the future if the thread owes sleep.
     since: Instant,
     /// Sleep that the thread owes for its requests.
     debt: Duration,
@@ -33,8 +33,8 @@ impl AccessRateLimit {
             Some(left) => self.free = left,
             None => {
                 self.debt += EVERY;
-                // The time slept for this one earns no other token.
-                self.since = now + EVERY;
+                // The time slept for what is owed earns no other token.
+                self.since = self.since.max(now + self.debt);
             }
         }
     }

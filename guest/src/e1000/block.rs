@@ -78,6 +78,7 @@ impl StatusBlockDriver {
             counters.rx_frames.add(burst.len() as u64);
             counters.rx_bytes.add(octets);
             counters.rx_bursts.add(1);
+            self.assembly.count_discarded(counters);
         }
     }
 

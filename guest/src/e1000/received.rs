@@ -1,5 +1,6 @@
 //! Assembly of received frames from descriptors.
 
+use ledger::RouterNic;
 use ring::e1000::{Received, rx};
 use router::Burst;
 
@@ -7,6 +8,9 @@ use crate::buffer::{CAPACITY, FrameBuffer, HEADER, Pool};
 
 /// A frame in one buffer: its address and length.
 type Piece = (u64, u32);
+
+/// Length of the longest frame in a buffer, in octets. The device may write a little more, into the spare octets behind it.
+const LONGEST: u32 = CAPACITY - HEADER;
 
 /// Passes on frames that fit into one buffer; longer ones are discarded, since no frame within the NIC's MTU is
 /// longer. To the device buffers may be shorter than they are: then the second part of a frame is copied behind the first.
@@ -16,6 +20,8 @@ pub(super) struct Assembly {
     within: bool,
     /// What has come of that frame, unless it is being discarded.
     begun: Option<Piece>,
+    /// Number of discarded frames that were not counted yet.
+    discarded: u64,
 }
 
 impl Assembly {
@@ -28,12 +34,21 @@ impl Assembly {
         burst: &mut Burst<FrameBuffer>,
         pool: &mut Pool,
     ) -> u64 {
-        let ends = received.status & rx::EOP != 0;
-        if self.within || !ends || burst.is_full() {
-            return self.take_piece((at, u32::from(received.length)), ends, burst, pool);
+        let (ends, len) = (received.status & rx::EOP != 0, u32::from(received.length));
+        if self.within || !ends || len > LONGEST || burst.is_full() {
+            return self.take_piece((at, len), ends, burst, pool);
         }
-        burst.push(FrameBuffer::new(at, u32::from(received.length)));
-        u64::from(received.length)
+        burst.push(FrameBuffer::new(at, len));
+        u64::from(len)
+    }
+
+    /// Counts the frames that were discarded since the last call.
+    #[inline(always)]
+    pub(super) fn count_discarded(&mut self, counters: &RouterNic) {
+        let discarded = core::mem::take(&mut self.discarded);
+        if discarded > 0 {
+            counters.drop_rx_pieces.add(discarded);
+        }
     }
 
     #[cold]
@@ -49,6 +64,11 @@ impl Assembly {
         let frame = match self.begun.take() {
             Some(begun) => join(begun, piece, pool),
             None if within => {
+                // The rest of a frame that is being discarded.
+                pool.give(piece.0);
+                return 0;
+            }
+            None if piece.1 > LONGEST => {
                 pool.give(piece.0);
                 None
             }
@@ -60,8 +80,11 @@ impl Assembly {
                 burst.push(FrameBuffer::new(at, len));
                 return u64::from(len);
             }
-            Some((at, _)) => pool.give(at),
-            None => {}
+            Some((at, _)) => {
+                self.discarded += 1;
+                pool.give(at);
+            }
+            None => self.discarded += 1,
         }
         0
     }
@@ -69,7 +92,7 @@ impl Assembly {
 
 /// Copies a part of a frame behind what has come of it. `None`: it does not fit, and both buffers were given back.
 fn join((at, len): Piece, (other, more): Piece, pool: &mut Pool) -> Option<Piece> {
-    let fits = len + more <= CAPACITY - HEADER;
+    let fits = len + more <= LONGEST;
     if fits {
         let from = (other + u64::from(HEADER)) as *const u8;
         let to = (at + u64::from(HEADER + len)) as *mut u8;

@@ -193,6 +193,7 @@ impl InterruptDriver {
             counters.rx_frames.add(burst.len() as u64);
             counters.rx_bytes.add(octets);
             counters.rx_bursts.add(1);
+            self.assembly.count_discarded(counters);
         }
     }
 

@@ -24,6 +24,21 @@ fn who_goes_on_gets_a_hundred_a_second() {
 }
 
 #[test]
+fn an_access_with_many_costly_requests_earns_nothing_while_it_pays_for_them() {
+    let now = Instant::now();
+    let mut pace = AccessRateLimit::new(now);
+    (0..FREE + 100).for_each(|_| pace.spend(now));
+    let debt = pace.take_debt().expect("it owes");
+    assert_eq!(debt, 100 * EVERY);
+    let paid = now + debt;
+    pace.spend(paid);
+    assert_eq!(pace.take_debt(), Some(EVERY), "the time slept has earned tokens");
+    // As if another vCPU accessed the device while that one sleeps.
+    pace.spend(paid + EVERY / 2);
+    assert_eq!(pace.take_debt(), Some(EVERY));
+}
+
+#[test]
 fn what_was_spent_is_free_again_after_a_while_and_no_more() {
     let start = Instant::now();
     let mut pace = AccessRateLimit::new(start);

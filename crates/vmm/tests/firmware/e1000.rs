@@ -90,6 +90,19 @@ fn nothing_is_lost_or_reordered_in_any_mode() {
     }
 }
 
+#[test]
+fn a_frame_that_is_longer_than_a_buffer_is_lost_and_counted() {
+    for mode in [TransmitMode::Csb, TransmitMode::Async] {
+        for mut bench in benches(&Wish { mtu: 2000, ..echo(mode, 1) }) {
+            // The device stores them in one, two and three buffers.
+            [2040, 3000, 5000].into_iter().for_each(|octets| bench.lose(octets));
+            bench.exchange(1);
+            assert_eq!(bench.discarded(), 3, "{}", bench.name);
+            bench.stop();
+        }
+    }
+}
+
 mod all {
     use super::*;
 

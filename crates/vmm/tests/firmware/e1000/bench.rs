@@ -22,6 +22,7 @@ pub(super) struct Wish {
     pub(super) role: Role,
     pub(super) mode: TransmitMode,
     pub(super) vcpus: u32,
+    pub(super) mtu: u32,
     pub(super) itr: u32,
     pub(super) combine: u32,
     pub(super) combine_above: u32,
@@ -40,7 +41,7 @@ impl Default for Wish {
             ..TrafficInfo::default()
         };
         let (role, mode) = (Role::Echo, TransmitMode::Csb);
-        Self { role, mode, vcpus: 1, itr: 0, combine: 0, combine_above: 0, spin: 0, traffic }
+        Self { role, mode, vcpus: 1, mtu: 1500, itr: 0, combine: 0, combine_above: 0, spin: 0, traffic }
     }
 }
 
@@ -162,7 +163,7 @@ pub(super) fn info(wish: &Wish) -> BootInfo {
     info.traffic = wish.traffic;
     info.nics[0] = NicInfo {
         slot: 1,
-        mtu: 1500,
+        mtu: wish.mtu,
         model: NicModel::E1000 as u32,
         mode: wish.mode as u32,
         itr: wish.itr,
@@ -233,6 +234,18 @@ impl Bench {
         }
         let back: Vec<_> = self.wire.from_guest.lock().unwrap().drain(..).collect();
         assert_eq!(back.iter().map(|octets| number(octets)).collect::<Vec<_>>(), numbers, "{}", self.name);
+    }
+
+    /// Sends a frame of this many octets to the guest, which does not come back.
+    pub(super) fn lose(&self, octets: usize) {
+        let mut long = frame(0);
+        long.resize(octets, 0);
+        self.wire.to_guest.lock().unwrap().push_back(long);
+    }
+
+    /// Returns the received frames that the guest's driver has discarded.
+    pub(super) fn discarded(&self) -> u64 {
+        self.machine.shared().vcpus[0].nics[0].drop_rx_pieces.get()
     }
 
     /// Waits until everything is idle: the guest sleeps when it has nothing to do.
