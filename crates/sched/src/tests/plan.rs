@@ -364,4 +364,8 @@ fn balancers_are_pinned_from_the_end_of_the_set_and_left_alone_without_one() {
     assert_eq!(balancers("pin = { vhost = '0-3' }", 4), ["core/lb0 3", "core/lb1 2"]);
     assert_eq!(balancers("pin = { vhost = '1' }", 2), ["core/lb0 1", "core/lb1 1"]);
     assert_eq!(balancers("", 8), ["core/lb0 any", "core/lb1 any"]);
+    // Each is found by its own class, and so gets its own CPU.
+    let placed = outline(&file("pin = { vhost = '0-3' }"), &host(4));
+    let found = [0, 1, 2].map(|number| placed.slot("core", &Class::Balancer(number)));
+    assert_eq!(found.map(|slot| slot.and_then(Slot::only_cpu)), [Some(3), Some(2), None]);
 }
