@@ -269,6 +269,29 @@ fn what_the_model_learns_moves_shares_step_by_step() {
     world.keeps("edge", 200e3);
 }
 
+/// An edit judges a promise by the estimate again; what was learned meanwhile is learned again afterwards.
+#[test]
+fn an_edit_moves_no_share() {
+    let share = |controller: &mut Controller| {
+        controller.tick(Duration::ZERO, &[]).first().map(|adjustment| adjustment.share)
+    };
+    let promised = || {
+        let mut controller = Controller::new(vec![core(1)]);
+        controller.promise(promise("edge", 100e3, 9000.0)).expect("it fits");
+        controller
+    };
+    let mut before = promised();
+    let held = share(&mut before).expect("the first share is set");
+    before.learn("edge", 1, seen(6000.0));
+    assert_eq!(share(&mut before), None, "it is what it was");
+    let mut after = promised();
+    after.resume(&before);
+    let set = share(&mut after).expect("it is set again");
+    assert!((set / held - 1.0).abs() < 1e-9, "{held} jumped to {set}");
+    after.learn("edge", 1, seen(6000.0));
+    assert_eq!(share(&mut after), None);
+}
+
 #[test]
 fn what_a_router_does_not_need_is_taken_back_until_something_is_lost() {
     let mut world = World::new(0.0);
