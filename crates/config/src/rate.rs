@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::fault::Fault;
 use crate::plan::{Plan, Router, VhostThreads};
-use crate::read::{remember, valued};
+use crate::read::{remember, valued, valued_or};
 use crate::section::{Section, value};
 use crate::values::BadValue;
 
@@ -102,7 +102,7 @@ pub(crate) fn read(
     for key in ["guarantee", "limit"] {
         remember(plan, (index, None), key, section.line_of(key));
     }
-    (guarantee(section), valued(section, "limit", "\"200kpps\"", rate))
+    (guarantee(section), valued_or(section, "limit", ("\"200kpps\"", "none"), rate))
 }
 
 /// Parses a rate.
@@ -119,7 +119,7 @@ pub(crate) fn guarantee_of(text: &str) -> Result<Guarantee, String> {
 /// Parses a rate, or a table with the size of the frames.
 fn guarantee(section: &Section<'_>) -> Option<Guarantee> {
     if !section.is_table("guarantee") {
-        let rate = valued(section, "guarantee", "\"400kpps\"", rate)?;
+        let rate = valued_or(section, "guarantee", ("\"400kpps\"", "none"), rate)?;
         return Some(Guarantee::of(rate));
     }
     let table = section.table("guarantee", "{ rate = \"400kpps\", frame = 60 }")?;

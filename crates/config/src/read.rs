@@ -234,6 +234,17 @@ pub(crate) fn valued<T>(
     read(value).map_err(|what| section.fault(line, key, what)).ok()
 }
 
+/// Parses a string of a special form, or the word that says as much as a missing key.
+pub(crate) fn valued_or<T>(
+    section: &Section<'_>,
+    key: &str,
+    (example, none): (&str, &str),
+    read: impl FnOnce(&str) -> Result<T, String>,
+) -> Option<T> {
+    let read = |text: &str| if text == none { Ok(None) } else { read(text).map(Some) };
+    valued(section, key, example, read).flatten()
+}
+
 /// Stores the line of a value for errors that are found later.
 pub(crate) fn remember(plan: &mut Plan, part: (usize, Option<usize>), key: &'static str, line: u32) {
     plan.places.lines.insert((Some(part.0), part.1, key), line);
