@@ -132,8 +132,13 @@ fn guarantee(section: &Section<'_>) -> Option<Guarantee> {
     })
 }
 
-/// Checks a limit: it must not be below the promised rate, and our threads must admit the frames.
+/// Checks a promise: what it delivers must be counted. Checks a limit: it must not be below the promised rate, and our threads must
+/// admit the frames.
 pub(crate) fn verify(index: usize, router: &Router, faults: &mut Vec<Fault>) {
+    if router.guarantee.is_some() && router.linux.is_some() {
+        let what = "a Linux guest does not report what it forwards, so no rate can be guaranteed; remove it, or write another engine";
+        faults.push(Fault::new(index, "guarantee", what));
+    }
     let Some(limit) = router.limit else { return };
     let mut refuse = |what: &str| faults.push(Fault::new(index, "limit", what));
     if let Some(promised) = router.guarantee.filter(|promised| limit < promised.rate) {
