@@ -406,3 +406,17 @@ fn in_a_container_it_is_the_same() {
         faults("rootfs = \"/a\"\n", VETH).contains("router.rootfs: only a container router has this key")
     );
 }
+
+#[test]
+fn a_tap_and_the_end_of_a_pair_are_both_interfaces_of_the_host() {
+    let text = |more: &str| {
+        format!(
+            "[[router]]\nname = \"a\"\n[[router.nic]]\nname = \"x\"\nattach = \"tap:rr\"\n\
+             [[router]]\nname = \"b\"\nengine = \"kernel\"\n[[router.nic]]\nname = \"y\"\nattach = \"veth:rr\"\n{more}"
+        )
+    };
+    let fault = parse(&text(""), "f.toml").expect_err("one name for two").to_string();
+    let what = "\"tap:rr\" in line 5 makes an interface of that name already; choose another name";
+    assert_eq!(fault, format!("f.toml:11: router.nic.attach: {what}"));
+    assert!(parse(&text("netns = \"far\"\n"), "f.toml").is_ok(), "it is elsewhere");
+}
