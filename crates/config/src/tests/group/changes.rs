@@ -132,6 +132,7 @@ fn a_member_that_a_file_adds_is_as_its_group_was() {
     let before = before.with("core", "wan.link", "down").expect("it may be");
     let mut next = good(&PARALLEL.replace("members = 2", "members = 3"));
     next.inherit(&before);
-    assert_eq!(names(next.routers.iter().filter(|router| router.is_stopped())), ["core_0", "core_1", "core_2"]);
+    let stopped = next.routers.iter().filter(|router| router.is_stopped());
+    assert_eq!(names(stopped), ["core_0", "core_1", "core_2"]);
     assert!(next.routers.iter().all(|router| router.nics[0].is_pulled() && !router.nics[1].is_pulled()));
 }
