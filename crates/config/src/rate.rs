@@ -7,8 +7,8 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::fault::Fault;
-use crate::plan::{Plan, Router, VhostThreads};
-use crate::read::{remember, valued, valued_or};
+use crate::plan::{Router, VhostThreads};
+use crate::read::{valued, valued_or};
 use crate::section::{Section, value};
 use crate::values::BadValue;
 
@@ -93,16 +93,9 @@ impl fmt::Display for Guarantee {
     }
 }
 
-/// Parses `guarantee` and `limit`.
-pub(crate) fn read(
-    section: &Section<'_>,
-    index: usize,
-    plan: &mut Plan,
-) -> (Option<Guarantee>, Option<Rate>) {
-    for key in ["guarantee", "limit"] {
-        remember(plan, (index, None), key, section.line_of(key));
-    }
-    (guarantee(section), valued_or(section, "limit", ("\"200kpps\"", "none"), rate))
+/// Parses `limit`.
+pub(crate) fn limit(section: &Section<'_>) -> Option<Rate> {
+    valued_or(section, "limit", ("\"200kpps\"", "none"), rate)
 }
 
 /// Parses a rate.
@@ -116,8 +109,8 @@ pub(crate) fn guarantee_of(text: &str) -> Result<Guarantee, String> {
     read.ok_or_else(|| "missing".to_owned())
 }
 
-/// Parses a rate, or a table with the size of the frames.
-fn guarantee(section: &Section<'_>) -> Option<Guarantee> {
+/// Parses `guarantee`: a rate, or a table with the size of the frames.
+pub(crate) fn guarantee(section: &Section<'_>) -> Option<Guarantee> {
     if !section.is_table("guarantee") {
         let rate = valued_or(section, "guarantee", ("\"400kpps\"", "none"), rate)?;
         return Some(Guarantee::of(rate));

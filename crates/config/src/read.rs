@@ -142,13 +142,12 @@ fn switches(document: &Section<'_>) -> Vec<Switch> {
 pub(crate) fn router(section: &Section<'_>, index: usize, plan: &mut Plan) -> Router {
     let known = [keys::names(keys::ROUTER), group::names_in(section), TABLES.to_vec()];
     section.expect_keys(&known.concat(), &[]);
-    let name = required_name(section, "\"edge\"");
-    remember(plan, (index, None), "name", section.line_of("name"));
-    let pin = affinity::pin(section, index, plan);
-    let (guarantee, limit) = rate::read(section, index, plan);
-    for key in ["memory", "engine", "vhost", "vcpus", "affinity", "kernel", "initrd", "console", "threaded"] {
+    for key in keys::names(keys::ROUTER) {
         remember(plan, (index, None), key, section.line_of(key));
     }
+    let name = required_name(section, "\"edge\"");
+    let pin = affinity::pin(section, index, plan);
+    let (guarantee, limit) = (rate::guarantee(section), rate::limit(section));
     let engine = section.word("engine", &ENGINES);
     let (linux, kernel) = (linux::read(section, engine), kernel::read(section, engine));
     let memory = match &linux {
