@@ -11,7 +11,7 @@
 //! second although an action shows one tick later (a loop with a delay of one tick oscillates from 0.25 on,
 //! and is stable up to 1).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::admit::{Core, Promise, Refusal, admit, rate};
@@ -203,8 +203,9 @@ impl Controller {
         kept.correction = kept.promise.carried(kept.correction, &before);
     }
 
-    /// Evaluates the counts at `now` (a time since an arbitrary fixed moment) and returns the shares to set:
-    /// those that changed by at least one percent. A router without a measurement stays as it is.
+    /// Evaluates the counts at `now` (a time since an arbitrary fixed moment) and returns the shares to set: all
+    /// those of routers on a core where one has changed by at least one percent. A router without a measurement
+    /// stays as it is.
     pub fn tick(&mut self, now: Duration, measured: &[Measured<'_>]) -> Vec<Adjustment> {
         for kept in &mut self.routers {
             if let Some(measured) = measured.iter().find(|known| known.router == kept.promise.router) {
@@ -216,9 +217,12 @@ impl Controller {
             let before = self.set.get(&(share.router.clone(), share.cpu)).copied();
             before.is_none_or(|before| (share.share - before).abs() > WORTH * before)
         };
-        // Weights on a core are relative to each other: if one changes, all are set.
+        // Weights on a core are relative to each other: if one changes, all are set. A router whose classes are on
+        // different cores has its weights from all of its shares.
         let cpus: Vec<u32> = all.iter().filter(|share| changed(share)).map(|share| share.cpu).collect();
-        let moved: Vec<Adjustment> = all.into_iter().filter(|share| cpus.contains(&share.cpu)).collect();
+        let there = all.iter().filter(|share| cpus.contains(&share.cpu));
+        let routers: BTreeSet<String> = there.map(|share| share.router.clone()).collect();
+        let moved: Vec<_> = all.into_iter().filter(|share| routers.contains(&share.router)).collect();
         for share in &moved {
             self.set.insert((share.router.clone(), share.cpu), share.share);
         }

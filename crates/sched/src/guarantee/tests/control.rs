@@ -269,6 +269,25 @@ fn what_the_model_learns_moves_shares_step_by_step() {
     world.keeps("edge", 200e3);
 }
 
+#[test]
+fn all_shares_of_a_router_are_set_together() {
+    let mut controller = Controller::new(vec![core(0), core(1)]);
+    let mut wide = promise("wide", 100e3, 2600.0);
+    wide.needs.push(Need { cpu: 0, cost: seen(2600.0) });
+    controller.promise(wide).expect("it fits");
+    controller.promise(promise("near", 100e3, 2600.0)).expect("it fits");
+    let set = |controller: &mut Controller| -> Vec<String> {
+        let set = controller.tick(Duration::ZERO, &[]);
+        set.into_iter().map(|set| format!("{} {}", set.router, set.cpu)).collect()
+    };
+    let all = ["wide 0", "wide 1", "near 1"];
+    assert_eq!(set(&mut controller), all);
+    assert_eq!(set(&mut controller), [""; 0]);
+    // Only a share on CPU 1 changes, but "wide" has a weight for each class, or one for both.
+    controller.promise(promise("near", 200e3, 2600.0)).expect("it fits");
+    assert_eq!(set(&mut controller), all);
+}
+
 /// An edit judges a promise by the estimate again; what was learned meanwhile is learned again afterwards.
 #[test]
 fn an_edit_moves_no_share() {
