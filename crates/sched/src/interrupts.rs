@@ -91,9 +91,7 @@ pub(crate) fn place(plan: &Plan, known: &SchedFacts, outline: &mut Outline) {
 
 fn nearest_free(known: &SchedFacts, taken: &BTreeSet<u32>, beside: u32) -> Option<u32> {
     let near = known.topology.cpu(beside)?;
-    let free = |cpu: &&Cpu| {
-        !taken.contains(&cpu.number) && !cpu.isolated && known.topology.allowed.contains(&cpu.number)
-    };
+    let free = |cpu: &&Cpu| !taken.contains(&cpu.number) && known.is_for_all(cpu);
     let apart = |cpu: &&Cpu| (cpu.node != near.node, cpu.cache != near.cache, cpu.core == near.core);
     known.topology.cpus.iter().filter(free).min_by_key(apart).map(|cpu| cpu.number)
 }

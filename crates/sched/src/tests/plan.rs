@@ -225,6 +225,18 @@ fn isolated_cpus_are_for_who_names_them() {
 }
 
 #[test]
+fn exclusive_cpus_of_other_runs_are_for_who_names_them() {
+    let known = SchedFacts { taken: [0, 2].into(), ..host(4) };
+    assert_eq!(places(&outline(&router("edge", ""), &known)), ["edge/vcpu0 1", "edge/vhost 3"]);
+    let named = router("edge", "pin = { vcpu = \"2\" }");
+    assert_eq!(places(&outline(&named, &known)), ["edge/vcpu0 2", "edge/vhost 1"]);
+    let reserved = "pin = { vcpu = \"2\" }\n\
+        sched = { vcpu = { policy = \"deadline\", runtime = \"1ms\", period = \"10ms\" } }";
+    let held = outline(&router("edge", reserved), &known);
+    assert!(known.holding(&held).taken.iter().eq([&0]), "its own are not taken");
+}
+
+#[test]
 fn only_cpus_that_a_cpuset_leaves_are_used() {
     let mut known = host(8);
     known.topology.allowed = [5, 6].into();
