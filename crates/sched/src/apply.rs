@@ -42,6 +42,8 @@ pub struct Applier {
     /// CPUs that this process could use before it made any of them exclusive.
     usable: BTreeSet<u32>,
     outline: Outline,
+    /// False if another outline was to be made since then, of which a part may be in force.
+    is_whole: bool,
     undos: Vec<Undo>,
     /// Objects that are no longer needed but were in use when they were to be removed.
     leaving: Vec<Undo>,
@@ -60,6 +62,7 @@ impl Applier {
             host: Host::read(),
             usable: Topology::read().allowed,
             outline: Outline::default(),
+            is_whole: true,
             undos: Vec::new(),
             leaving: Vec::new(),
             placed: BTreeMap::new(),
@@ -77,9 +80,10 @@ impl Applier {
         if self.islands(outline)? || is_given_back {
             self.hold_places();
         }
-        self.groups(outline)?;
-        self.interrupts(outline)?;
-        self.outline = outline.clone();
+        let was_whole = std::mem::replace(&mut self.is_whole, false);
+        self.groups(outline, was_whole)?;
+        self.interrupts(outline, was_whole)?;
+        (self.outline, self.is_whole) = (outline.clone(), true);
         Ok(())
     }
 
@@ -179,12 +183,13 @@ impl Applier {
         Ok(is_made)
     }
 
-    fn groups(&mut self, outline: &Outline) -> Result<(), ApplyError> {
+    /// Makes and weighs groups; `was_whole`: those of the previous outline are as it says.
+    fn groups(&mut self, outline: &Outline, was_whole: bool) -> Result<(), ApplyError> {
         for wanted in &outline.groups {
             let hierarchy = self.cpu()?.clone();
             let path = self.group_path(&hierarchy, &wanted.name);
             let is_made = self.undos.iter().any(|undo| undo.path() == path) && path.exists();
-            if is_made && self.outline.groups.contains(wanted) {
+            if was_whole && is_made && self.outline.groups.contains(wanted) {
                 continue;
             }
             let Hierarchy { version, home, .. } = hierarchy.clone();
@@ -225,10 +230,12 @@ impl Applier {
         }
     }
 
-    fn interrupts(&mut self, outline: &Outline) -> Result<(), ApplyError> {
+    /// Moves interrupts; `was_whole`: those of the previous outline are where it says.
+    fn interrupts(&mut self, outline: &Outline, was_whole: bool) -> Result<(), ApplyError> {
         for wanted in &outline.interrupts {
             let path = wanted.path();
-            if self.outline.interrupts.contains(wanted) && self.undos.iter().any(|undo| undo.path() == path) {
+            let is_moved = self.undos.iter().any(|undo| undo.path() == path);
+            if was_whole && is_moved && self.outline.interrupts.contains(wanted) {
                 continue;
             }
             let what =

@@ -1,7 +1,7 @@
 use std::slice::from_ref;
 use std::sync::mpsc::channel;
 
-use config::Reservation;
+use config::{Reservation, Shares};
 use rustix::process::getpid;
 use rustix::thread::{gettid, sched_getaffinity};
 
@@ -68,4 +68,33 @@ fn a_thread_that_was_moved_in_vain_goes_back() {
         assert_eq!(placed(outline(Some(second), impossible())), (1, vec![second]));
         assert_eq!(placed(outline(Some(first), Policy::Other)), (0, vec![first]));
     });
+}
+
+/// The outline before is made again, as the supervisor does it.
+#[test]
+fn a_weight_goes_back_after_an_outline_that_could_not_be_made() {
+    let base = tempfile::tempdir().expect("a folder");
+    let edge = base.path().join("ringroad-t.edge");
+    fs::create_dir(&edge).expect("made");
+    fs::write(edge.join("cpu.shares"), "").expect("written");
+    let outline = |groups: &[(&str, u32)]| {
+        let group = |(name, weight): &(&str, u32)| Group {
+            name: (*name).to_owned(),
+            shares: Shares { weight: *weight, quota: None },
+        };
+        Outline { groups: groups.iter().map(group).collect(), ..Outline::default() }
+    };
+    let weight = || fs::read_to_string(edge.join("cpu.shares")).expect("a file");
+    let mut applier = Applier::new("t", base.path(), |_| {});
+    let (version, base, home) = (Version::V1, base.path().to_owned(), base.path().to_owned());
+    applier.host.cpu = Ok(Hierarchy { version, base, home });
+    let before = outline(&[("edge", 100)]);
+    applier.make(&before).expect("it is there");
+    assert_eq!(weight(), "1024");
+    // The folder of the other one has no control files.
+    applier.make(&outline(&[("edge", 200), ("guest", 100)])).expect_err("nothing to write to");
+    assert_eq!(weight(), "2048");
+    applier.make(&before).expect("it is there");
+    assert_eq!(weight(), "1024");
+    fs::remove_file(edge.join("cpu.shares")).expect("it was there");
 }
