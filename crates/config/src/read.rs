@@ -233,7 +233,7 @@ pub(crate) fn valued<T>(
     read(value).map_err(|what| section.fault(line, key, what)).ok()
 }
 
-/// Parses a string of a special form, or the word that says as much as a missing key.
+/// Parses a string of a special form, or the word that stands for a missing key.
 pub(crate) fn valued_or<T>(
     section: &Section<'_>,
     key: &str,

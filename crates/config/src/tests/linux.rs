@@ -45,7 +45,7 @@ fn without_a_kernel_there_is_no_guest() {
 }
 
 #[test]
-fn no_rate_is_promised_to_a_guest_whose_packets_nobody_counts() {
+fn a_guest_whose_packets_are_not_counted_has_no_guarantee() {
     let what = "a Linux guest does not report what it forwards, so no rate can be guaranteed; remove it, or write another engine";
     let refused = faults("kernel = \"k\"\nguarantee = \"1kpps\"\n", "");
     assert_eq!(refused, format!("f.toml:5: router.guarantee: {what}"));

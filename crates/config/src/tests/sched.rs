@@ -278,9 +278,9 @@ fn promises_and_limits() {
     }
 }
 
-/// As `show` prints them, and `set` takes them.
+/// `show` prints these words, and `set` accepts them.
 #[test]
-fn the_words_for_nothing_say_as_much_as_a_missing_key() {
+fn any_auto_and_none_stand_for_a_missing_key() {
     let plain = plan("").routers;
     for lines in [
         "pin = { vcpu = \"any\", vhost = \"any\" }",

@@ -43,7 +43,7 @@ fn what_cannot_be_had_has_a_place_in_the_file() {
 }
 
 #[test]
-fn what_an_interconnection_lacks_is_told_once_and_there() {
+fn a_missing_interconnection_is_reported_once_with_its_key() {
     let nic = |name: &str| format!("[[group.nic]]\nname = \"{name}\"\nattach = \"switch:{name}\"\n");
     let text = format!(
         "[switch.wan]\n[switch.lan]\n[[group]]\nname = \"core\"\nkind = \"multistage\"\nbackends = 2\nbalancer = \"vm\"\n\

@@ -51,7 +51,7 @@ fn cpus_of(thread: &Thread) -> Vec<u32> {
 
 /// A thread that was moved, but could not be given its policy there, has a part of what was wanted.
 #[test]
-fn a_thread_that_was_moved_in_vain_goes_back() {
+fn a_thread_that_could_not_be_moved_goes_back() {
     let usable: Vec<u32> = Topology::read().allowed.into_iter().collect();
     let &[first, second, ..] = usable.as_slice() else {
         return println!("SKIPPED: one CPU");

@@ -225,7 +225,7 @@ fn isolated_cpus_are_for_who_names_them() {
 }
 
 #[test]
-fn exclusive_cpus_of_other_runs_are_for_who_names_them() {
+fn exclusive_cpus_of_other_runs_are_not_used_automatically() {
     let known = SchedFacts { taken: [0, 2].into(), ..host(4) };
     assert_eq!(places(&outline(&router("edge", ""), &known)), ["edge/vcpu0 1", "edge/vhost 3"]);
     let named = router("edge", "pin = { vcpu = \"2\" }");

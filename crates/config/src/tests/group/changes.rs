@@ -127,7 +127,7 @@ fn a_file_that_is_applied_leaves_the_number_of_members_to_the_load_and_cables_as
 }
 
 #[test]
-fn a_member_that_a_file_adds_is_as_its_group_was() {
+fn a_member_that_a_file_adds_is_stopped_like_its_group() {
     let before = good(PARALLEL).with("core", "state", "stopped").expect("it may be");
     let before = before.with("core", "wan.link", "down").expect("it may be");
     let mut next = good(&PARALLEL.replace("members = 2", "members = 3"));

@@ -302,7 +302,7 @@ fn an_edit_moves_no_share() {
     let mut before = promised();
     let held = share(&mut before).expect("the first share is set");
     before.learn("edge", 1, seen(6000.0));
-    assert_eq!(share(&mut before), None, "it is what it was");
+    assert_eq!(share(&mut before), None, "it did not change");
     let mut after = promised();
     after.resume(&before);
     let set = share(&mut after).expect("it is set again");
