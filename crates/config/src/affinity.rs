@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::cpus::CpuSet;
 use crate::fault::Fault;
 use crate::plan::{Pin, Plan, Router};
-use crate::read::{remember, valued};
+use crate::read::{remember, valued_or};
 use crate::section::Section;
 
 /// CPUs that the threads of a class may run on.
@@ -47,7 +47,8 @@ pub(crate) fn pin(section: &Section<'_>, index: usize, plan: &mut Plan) -> Pin {
     pin.expect_keys(&["vcpu", "vhost"], &[]);
     remember(plan, (index, None), "pin.vcpu", pin.line_of("vcpu"));
     remember(plan, (index, None), "pin.vhost", pin.line_of("vhost"));
-    Pin { vcpu: valued(&pin, "vcpu", "\"0-1\"", cpus), vhost: valued(&pin, "vhost", "\"0-1\"", cpus) }
+    let of_class = |key| valued_or(&pin, key, ("\"0-1\"", "any"), cpus);
+    Pin { vcpu: of_class("vcpu"), vhost: of_class("vhost") }
 }
 
 /// Parses `affinity`.
@@ -57,7 +58,7 @@ pub(crate) fn read(section: &Section<'_>, index: usize, plan: &mut Plan) -> Affi
     table.expect_keys(&["vcpu", "vhost"], &[]);
     remember(plan, (index, None), "affinity.vcpu", table.line_of("vcpu"));
     remember(plan, (index, None), "affinity.vhost", table.line_of("vhost"));
-    let allowed = |key| valued(&table, key, "\"0-1\"", allowed).unwrap_or_default();
+    let allowed = |key| valued_or(&table, key, ("\"0-1\"", "auto"), allowed).unwrap_or_default();
     Affinity { vcpu: allowed("vcpu"), vhost: allowed("vhost") }
 }
 

@@ -132,7 +132,11 @@ impl Plan {
         }
         for router in &mut self.routers {
             let old = before.routers.iter().find(|old| old.name == router.name);
-            old.into_iter().for_each(|old| router.inherit(old));
+            // A new part of a group is as the group was.
+            let of_group = || Some(&before.group(router.group()?)?.pattern);
+            if let Some(old) = old.or_else(of_group) {
+                router.inherit(old);
+            }
         }
     }
 

@@ -7,8 +7,8 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::fault::Fault;
-use crate::plan::{Plan, Router, VhostThreads};
-use crate::read::{remember, valued};
+use crate::plan::{Router, VhostThreads};
+use crate::read::{valued, valued_or};
 use crate::section::{Section, value};
 use crate::values::BadValue;
 
@@ -93,16 +93,9 @@ impl fmt::Display for Guarantee {
     }
 }
 
-/// Parses `guarantee` and `limit`.
-pub(crate) fn read(
-    section: &Section<'_>,
-    index: usize,
-    plan: &mut Plan,
-) -> (Option<Guarantee>, Option<Rate>) {
-    for key in ["guarantee", "limit"] {
-        remember(plan, (index, None), key, section.line_of(key));
-    }
-    (guarantee(section), valued(section, "limit", "\"200kpps\"", rate))
+/// Parses `limit`.
+pub(crate) fn limit(section: &Section<'_>) -> Option<Rate> {
+    valued_or(section, "limit", ("\"200kpps\"", "none"), rate)
 }
 
 /// Parses a rate.
@@ -116,10 +109,10 @@ pub(crate) fn guarantee_of(text: &str) -> Result<Guarantee, String> {
     read.ok_or_else(|| "missing".to_owned())
 }
 
-/// Parses a rate, or a table with the size of the frames.
-fn guarantee(section: &Section<'_>) -> Option<Guarantee> {
+/// Parses `guarantee`: a rate, or a table with the size of the frames.
+pub(crate) fn guarantee(section: &Section<'_>) -> Option<Guarantee> {
     if !section.is_table("guarantee") {
-        let rate = valued(section, "guarantee", "\"400kpps\"", rate)?;
+        let rate = valued_or(section, "guarantee", ("\"400kpps\"", "none"), rate)?;
         return Some(Guarantee::of(rate));
     }
     let table = section.table("guarantee", "{ rate = \"400kpps\", frame = 60 }")?;
@@ -132,8 +125,13 @@ fn guarantee(section: &Section<'_>) -> Option<Guarantee> {
     })
 }
 
-/// Checks a limit: it must not be below the promised rate, and our threads must admit the frames.
+/// Checks a promise: what it delivers must be counted. Checks a limit: it must not be below the promised rate, and our threads must
+/// admit the frames.
 pub(crate) fn verify(index: usize, router: &Router, faults: &mut Vec<Fault>) {
+    if router.guarantee.is_some() && router.linux.is_some() {
+        let what = "a Linux guest does not report what it forwards, so no rate can be guaranteed; remove it, or write another engine";
+        faults.push(Fault::new(index, "guarantee", what));
+    }
     let Some(limit) = router.limit else { return };
     let mut refuse = |what: &str| faults.push(Fault::new(index, "limit", what));
     if let Some(promised) = router.guarantee.filter(|promised| limit < promised.rate) {

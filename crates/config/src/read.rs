@@ -142,13 +142,12 @@ fn switches(document: &Section<'_>) -> Vec<Switch> {
 pub(crate) fn router(section: &Section<'_>, index: usize, plan: &mut Plan) -> Router {
     let known = [keys::names(keys::ROUTER), group::names_in(section), TABLES.to_vec()];
     section.expect_keys(&known.concat(), &[]);
-    let name = required_name(section, "\"edge\"");
-    remember(plan, (index, None), "name", section.line_of("name"));
-    let pin = affinity::pin(section, index, plan);
-    let (guarantee, limit) = rate::read(section, index, plan);
-    for key in ["memory", "engine", "vhost", "vcpus", "affinity", "kernel", "initrd", "console", "threaded"] {
+    for key in keys::names(keys::ROUTER) {
         remember(plan, (index, None), key, section.line_of(key));
     }
+    let name = required_name(section, "\"edge\"");
+    let pin = affinity::pin(section, index, plan);
+    let (guarantee, limit) = (rate::guarantee(section), rate::limit(section));
     let engine = section.word("engine", &ENGINES);
     let (linux, kernel) = (linux::read(section, engine), kernel::read(section, engine));
     let memory = match &linux {
@@ -232,6 +231,17 @@ pub(crate) fn valued<T>(
 ) -> Option<T> {
     let WithLine { value, line } = section.text(key, example)?;
     read(value).map_err(|what| section.fault(line, key, what)).ok()
+}
+
+/// Parses a string of a special form, or the word that stands for a missing key.
+pub(crate) fn valued_or<T>(
+    section: &Section<'_>,
+    key: &str,
+    (example, none): (&str, &str),
+    read: impl FnOnce(&str) -> Result<T, String>,
+) -> Option<T> {
+    let read = |text: &str| if text == none { Ok(None) } else { read(text).map(Some) };
+    valued(section, key, example, read).flatten()
 }
 
 /// Stores the line of a value for errors that are found later.

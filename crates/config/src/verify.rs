@@ -16,6 +16,7 @@ pub(crate) fn verify(plan: &Plan) -> Vec<Fault> {
     router_names(plan, &mut faults);
     nic_names(plan, &mut faults);
     uplinks(plan, &mut faults);
+    made_interfaces(plan, &mut faults);
     macs(plan, &mut faults);
     networks(plan, &mut faults);
     addresses_on_switches(plan, &mut faults);
@@ -129,6 +130,27 @@ fn uplinks(plan: &Plan, faults: &mut Vec<Fault>) {
         let (line, name) = (at.line(plan, "attach"), at.nic.attach.to_string());
         let fault = uplinks.earlier(name.clone(), line).map(|first| taken(format_args!("{name:?}"), first));
         if let Some(what) = fault {
+            faults.push(at.fault("attach", what));
+        }
+    }
+}
+
+/// Checks that interfaces that attachments of different kinds make on the host have different names. Two of one kind are reported by
+/// [`uplinks`].
+fn made_interfaces(plan: &Plan, faults: &mut Vec<Fault>) {
+    let makes = |at: &Located<'_>| {
+        let traits = at.nic.attach.traits();
+        traits.is_made && !traits.is_common && !traits.is_on_interface
+    };
+    let mut makers: HashMap<&str, Located<'_>> = HashMap::new();
+    for at in located(plan).filter(makes) {
+        let attach = &at.nic.attach;
+        let first = *makers.entry(attach.name()).or_insert(at);
+        if first.nic.attach.kind() != attach.kind() {
+            let (maker, line) = (first.nic.attach.to_string(), first.line(plan, "attach"));
+            let what = format!(
+                "{maker:?} in line {line} makes an interface of that name already; choose another name"
+            );
             faults.push(at.fault("attach", what));
         }
     }

@@ -30,7 +30,11 @@ pub fn faults(plan: &Plan, running: Option<&Plan>) -> Errors {
             let refused = wanted.and_then(|wanted| wanted.look().err());
             let lacks = refused.unwrap_or_default();
             switch_refuses |= is_of_switch && !lacks.is_empty();
-            let of_nic = |(key, what): (&'static str, String)| Fault::of_nic(index, n, key, what);
+            let is_interconnected = plan.is_interconnected(router, nic);
+            let of_nic = |(key, what): (&'static str, String)| match is_interconnected {
+                true => Fault::new(index, "interconnect", what),
+                false => Fault::of_nic(index, n, key, what),
+            };
             faults.extend(lacks.into_iter().map(of_nic));
         }
     }

@@ -19,12 +19,14 @@ use crate::exclusive_cpus;
 use crate::host::Host;
 use crate::lock::{SharedLock, lock};
 use crate::outline::{Group, Outline, Schedule};
-use crate::task::ThreadIdentity;
 use crate::thread::{Class, Thread};
 use crate::topology::Topology;
 use crate::undo::Undo;
 
+mod placed;
 mod shared;
+
+use placed::Placed;
 
 /// Time slice of an ordinary NAPI thread: the shortest that the kernel accepts. The queue of a veth pair holds 256 frames, which
 /// arrive within 0.26 ms at 1 Mpps, while the kernel's default slices last 0.7 ms and more (`base_slice_ns`; 1.4 ms on two CPUs).
@@ -40,25 +42,12 @@ pub struct Applier {
     /// CPUs that this process could use before it made any of them exclusive.
     usable: BTreeSet<u32>,
     outline: Outline,
+    /// False if another outline was to be made since then, of which a part may be in force.
+    is_whole: bool,
     undos: Vec<Undo>,
     /// Objects that are no longer needed but were in use when they were to be removed.
     leaving: Vec<Undo>,
     placed: BTreeMap<(String, Class), Placed>,
-}
-
-/// State of a thread when it was placed last.
-struct Placed {
-    task: ThreadIdentity,
-    schedule: Schedule,
-    /// Date from which the kernel no longer counts its reservation, if that was given back for a move.
-    leaves: Option<Instant>,
-}
-
-impl Placed {
-    /// Returns true if this is the same thread: an earlier one may have had the same name.
-    fn is_of(&self, thread: &Thread) -> bool {
-        self.task == thread.task
-    }
 }
 
 impl Applier {
@@ -73,6 +62,7 @@ impl Applier {
             host: Host::read(),
             usable: Topology::read().allowed,
             outline: Outline::default(),
+            is_whole: true,
             undos: Vec::new(),
             leaving: Vec::new(),
             placed: BTreeMap::new(),
@@ -90,9 +80,10 @@ impl Applier {
         if self.islands(outline)? || is_given_back {
             self.hold_places();
         }
-        self.groups(outline)?;
-        self.interrupts(outline)?;
-        self.outline = outline.clone();
+        let was_whole = std::mem::replace(&mut self.is_whole, false);
+        self.groups(outline, was_whole)?;
+        self.interrupts(outline, was_whole)?;
+        (self.outline, self.is_whole) = (outline.clone(), true);
         Ok(())
     }
 
@@ -192,12 +183,13 @@ impl Applier {
         Ok(is_made)
     }
 
-    fn groups(&mut self, outline: &Outline) -> Result<(), ApplyError> {
+    /// Makes and weighs groups; `was_whole`: those of the previous outline are as it says.
+    fn groups(&mut self, outline: &Outline, was_whole: bool) -> Result<(), ApplyError> {
         for wanted in &outline.groups {
             let hierarchy = self.cpu()?.clone();
             let path = self.group_path(&hierarchy, &wanted.name);
             let is_made = self.undos.iter().any(|undo| undo.path() == path) && path.exists();
-            if is_made && self.outline.groups.contains(wanted) {
+            if was_whole && is_made && self.outline.groups.contains(wanted) {
                 continue;
             }
             let Hierarchy { version, home, .. } = hierarchy.clone();
@@ -238,10 +230,12 @@ impl Applier {
         }
     }
 
-    fn interrupts(&mut self, outline: &Outline) -> Result<(), ApplyError> {
+    /// Moves interrupts; `was_whole`: those of the previous outline are where it says.
+    fn interrupts(&mut self, outline: &Outline, was_whole: bool) -> Result<(), ApplyError> {
         for wanted in &outline.interrupts {
             let path = wanted.path();
-            if self.outline.interrupts.contains(wanted) && self.undos.iter().any(|undo| undo.path() == path) {
+            let is_moved = self.undos.iter().any(|undo| undo.path() == path);
+            if was_whole && is_moved && self.outline.interrupts.contains(wanted) {
                 continue;
             }
             let what =
@@ -268,7 +262,7 @@ impl Applier {
         for thread in threads {
             let Some(slot) = self.outline.slot(&thread.router, &thread.class) else { continue };
             let held = self.placed.get(&(thread.router.clone(), thread.class.clone()));
-            let is_same = |held: &Placed| held.is_of(thread) && held.schedule == slot.schedule;
+            let is_same = |held: &Placed| held.is_of(thread) && held.has(&slot.schedule);
             if !held.is_some_and(is_same) {
                 moves.push((thread, slot.schedule.clone()));
             }
@@ -279,16 +273,28 @@ impl Applier {
         for (thread, schedule) in moves {
             match self.give_back(thread, &schedule).and_then(|()| self.settle(thread, &schedule)) {
                 Ok(()) => {
-                    let placed = Placed { task: thread.task, schedule, leaves: None };
+                    let placed = Placed::with(thread.task, schedule);
                     self.placed.insert((thread.router.clone(), thread.class.clone()), placed);
                 }
-                Err(error) => errors.push(error),
+                Err(error) => {
+                    self.note_failed(thread, schedule);
+                    errors.push(error);
+                }
             }
         }
         if errors.is_empty() {
             errors.extend(self.retire());
         }
         errors
+    }
+
+    /// Notes that a thread may have a part of this schedule, which it could not be given as a whole.
+    fn note_failed(&mut self, thread: &Thread, schedule: Schedule) {
+        let key = (thread.router.clone(), thread.class.clone());
+        let held = self.placed.entry(key).or_insert_with(|| Placed::untouched(thread.task));
+        if held.is_of(thread) {
+            held.may_have(schedule);
+        }
     }
 
     /// Increase of a thread's reservation, in CPUs.
@@ -326,11 +332,12 @@ impl Applier {
     /// Moves one thread to its place.
     fn settle(&self, thread: &Thread, to: &Schedule) -> Result<(), ApplyError> {
         let key = (thread.router.clone(), thread.class.clone());
-        let from = self.placed.get(&key).filter(|held| held.is_of(thread)).map(|held| &held.schedule);
+        let from = self.placed.get(&key).filter(|held| held.is_of(thread));
         let fails = |what: String| move |error| ApplyError::thread(&thread.name, what, error);
         let held = thread.task.act(attr::attributes).map_err(fails("has ended".to_owned()))?;
-        let stays = from
-            .is_some_and(|from| (&from.cpus, &from.island, &from.group) == (&to.cpus, &to.island, &to.group));
+        let is_there =
+            |held: &Schedule| (&held.cpus, &held.island, &held.group) == (&to.cpus, &to.island, &to.group);
+        let stays = from.is_some_and(|from| from.schedules().all(is_there));
         // A thread with a reservation cannot change CPUs, and a real-time thread cannot enter every group.
         if !stays && !held.is_other() {
             let ordinary = thread.task.act(|tid| attr::set(tid, Policy::Other));
@@ -352,13 +359,9 @@ impl Applier {
         set.map_err(|error| self.refused(thread, to, error))
     }
 
-    fn enter_island(
-        &self,
-        thread: &Thread,
-        from: Option<&Schedule>,
-        to: &Schedule,
-    ) -> Result<(), ApplyError> {
-        if from.and_then(|from| from.island.as_ref()) == to.island.as_ref() {
+    fn enter_island(&self, thread: &Thread, from: Option<&Placed>, to: &Schedule) -> Result<(), ApplyError> {
+        let is_there = |from: &Placed| from.schedules().all(|held| held.island == to.island);
+        if from.map_or(to.island.is_none(), is_there) {
             return Ok(());
         }
         let hierarchy = self.cpuset()?;
@@ -369,8 +372,9 @@ impl Applier {
         enter(thread, &group, hierarchy.version)
     }
 
-    fn enter_group(&self, thread: &Thread, from: Option<&Schedule>, to: &Schedule) -> Result<(), ApplyError> {
-        if from.and_then(|from| from.group.as_ref()) == to.group.as_ref() {
+    fn enter_group(&self, thread: &Thread, from: Option<&Placed>, to: &Schedule) -> Result<(), ApplyError> {
+        let is_there = |from: &Placed| from.schedules().all(|held| held.group == to.group);
+        if from.map_or(to.group.is_none(), is_there) {
             return Ok(());
         }
         let hierarchy = self.cpu()?;
@@ -469,3 +473,6 @@ fn confine(tid: i32, cpus: &[u32]) -> io::Result<()> {
     let pid = Pid::from_raw(tid).ok_or_else(|| io::Error::from_raw_os_error(libc::ESRCH))?;
     Ok(sched_setaffinity(Some(pid), &mask)?)
 }
+
+#[cfg(test)]
+mod tests;

@@ -42,9 +42,7 @@ pub fn is_automatic(plan: &Plan) -> bool {
 pub(crate) fn place(plan: &Plan, known: &SchedFacts, outline: &mut Outline) {
     let exclusive: BTreeSet<u32> =
         outline.islands.iter().flat_map(|island| island.cpus.cpus()).copied().collect();
-    let allowed = &known.topology.allowed;
-    let usable =
-        |cpu: &&Cpu| allowed.contains(&cpu.number) && !cpu.isolated && !exclusive.contains(&cpu.number);
+    let usable = |cpu: &&Cpu| known.is_for_all(cpu) && !exclusive.contains(&cpu.number);
     let usable: Vec<&Cpu> = known.topology.cpus.iter().filter(usable).collect();
     let mut waiting: Vec<usize> = (0..outline.slots.len())
         .filter(|slot| {

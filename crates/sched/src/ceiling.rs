@@ -213,7 +213,6 @@ impl CgroupLimits {
     ///
     /// # Errors
     /// The kernel refuses.
-    /// The kernel refuses.
     pub fn enter(&self, process: u32) -> Result<(), ApplyError> {
         self.held.iter().try_for_each(|bound| bound.enter(process))
     }
@@ -234,7 +233,6 @@ impl CgroupLimits {
     /// successors. [`CgroupLimits::clear`] removes the old group.
     ///
     /// # Errors
-    /// The kernel refuses.
     /// The kernel refuses.
     pub fn renew(
         &mut self,

@@ -107,6 +107,14 @@ fn rebalance(base: &Path, more: Option<&CpuSet>) -> io::Result<()> {
     write(&balance, "0")
 }
 
+/// CPUs that runs have made exclusive although others may use them. In v2 others may not.
+pub(crate) fn shared(hierarchy: &Hierarchy) -> Vec<u32> {
+    match hierarchy.version {
+        Version::V1 => exclusive(&hierarchy.base).unwrap_or_default(),
+        Version::V2 => Vec::new(),
+    }
+}
+
 /// CPUs of all exclusive cpusets of our runs.
 fn exclusive(base: &Path) -> io::Result<Vec<u32>> {
     let mut cpus = Vec::new();
@@ -139,4 +147,30 @@ fn make_v2(base: &Path, path: &Path, cpus: &CpuSet) -> io::Result<()> {
 
 fn read(path: &Path) -> io::Result<String> {
     fs::read_to_string(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn others_may_use_exclusive_cpus_of_version_1_only() {
+        let root = tempfile::tempdir().expect("a folder");
+        for (name, cpus, is_exclusive) in [
+            ("ringroad-lab.cpus2-3", "2-3", "1"),
+            ("ringroad-old.cpus4", "4", "0"),
+            ("ringroad-rest", "0-1,5", "0"),
+            ("docker", "6", "1"),
+        ] {
+            let folder = root.path().join(name);
+            fs::create_dir(&folder).expect("made");
+            fs::write(folder.join("cpuset.cpus"), cpus).expect("written");
+            fs::write(folder.join(EXCLUSIVE_V1), is_exclusive).expect("written");
+        }
+        let found = |version| {
+            let base = root.path().to_owned();
+            shared(&Hierarchy { version, home: base.clone(), base })
+        };
+        assert_eq!((found(Version::V1), found(Version::V2)), (vec![2, 3], vec![]));
+    }
 }

@@ -39,15 +39,18 @@ impl Interrupt {
 
 /// Interrupts of an interface in this network namespace.
 pub(crate) fn of_interface(name: &str) -> Vec<Irq> {
-    let entries = fs::read_dir(Path::new("/sys/class/net").join(name).join("device/msi_irqs"));
-    let numbers = entries.into_iter().flatten().flatten();
-    let numbers = numbers.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    // Interrupts of virtio devices belong to the PCI device above.
-    let above = fs::read_dir(Path::new("/sys/class/net").join(name).join("device/../msi_irqs"));
-    let above = above.into_iter().flatten().flatten();
-    let above = above.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    let numbers: BTreeSet<u32> = numbers.chain(above).collect();
+    let numbers = of_device(&Path::new("/sys/class/net").join(name).join("device"));
     numbers.into_iter().filter_map(|number| Some(Irq { number, name: handler(number)? })).collect()
+}
+
+/// Numbers of the interrupts of a device, by its folder in sysfs. Those of a virtio device belong to the PCI device
+/// above it; above any other one is a bridge with interrupts of its own.
+fn of_device(folder: &Path) -> BTreeSet<u32> {
+    let bus = fs::canonicalize(folder.join("subsystem"));
+    let is_virtio = bus.is_ok_and(|bus| bus.ends_with("virtio"));
+    let folder = if is_virtio { folder.join("..") } else { folder.to_owned() };
+    let entries = fs::read_dir(folder.join("msi_irqs")).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
 /// Name of an interrupt's handler; `None` if it has none.
@@ -88,9 +91,35 @@ pub(crate) fn place(plan: &Plan, known: &SchedFacts, outline: &mut Outline) {
 
 fn nearest_free(known: &SchedFacts, taken: &BTreeSet<u32>, beside: u32) -> Option<u32> {
     let near = known.topology.cpu(beside)?;
-    let free = |cpu: &&Cpu| {
-        !taken.contains(&cpu.number) && !cpu.isolated && known.topology.allowed.contains(&cpu.number)
-    };
+    let free = |cpu: &&Cpu| !taken.contains(&cpu.number) && known.is_for_all(cpu);
     let apart = |cpu: &&Cpu| (cpu.node != near.node, cpu.cache != near.cache, cpu.core == near.core);
     known.topology.cpus.iter().filter(free).min_by_key(apart).map(|cpu| cpu.number)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn only_a_virtio_device_has_the_interrupts_of_the_device_above() {
+        let system = tempfile::tempdir().expect("a folder");
+        let made = |path: &str| {
+            let path = system.path().join(path);
+            fs::create_dir_all(&path).expect("made");
+            path
+        };
+        // A PCI device behind a bridge, and a virtio device.
+        for (device, bus) in [("bridge/nic", "bus/pci"), ("bridge/nic/virtio0", "bus/virtio")] {
+            symlink(made(bus), made(device).join("subsystem")).expect("made");
+        }
+        for interrupt in ["bridge/msi_irqs/24", "bridge/nic/msi_irqs/30", "bridge/nic/msi_irqs/31"] {
+            made(interrupt);
+        }
+        let found = |device: &str| Vec::from_iter(of_device(&system.path().join(device)));
+        assert_eq!(found("bridge/nic"), [30, 31]);
+        assert_eq!(found("bridge/nic/virtio0"), [30, 31]);
+        assert_eq!(found("no/such/device"), [0; 0]);
+    }
 }

@@ -113,7 +113,10 @@ impl Slot {
 
     /// Returns true if it moves frames between the host and the router.
     pub(crate) fn is_vhost(&self) -> bool {
-        matches!(self.class, Class::Vhost { .. } | Class::KernelVhost { .. } | Class::Napi { .. })
+        matches!(
+            self.class,
+            Class::Vhost { .. } | Class::KernelVhost { .. } | Class::Napi { .. } | Class::Balancer(_)
+        )
     }
 
     /// Returns true if the file or this crate confines it to its CPUs, rather than leaving the choice to the

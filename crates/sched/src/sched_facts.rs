@@ -1,6 +1,6 @@
 //! Facts about the host that placement is based on.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::thread::sleep;
 use std::time::Duration;
@@ -8,16 +8,21 @@ use std::time::Duration;
 use config::Plan;
 
 use crate::account::{CoreTicks, cores};
+use crate::cgroup::Hierarchy;
+use crate::exclusive_cpus;
 use crate::host::Host;
 use crate::interrupts::{self, Irq};
 use crate::outline::Outline;
-use crate::topology::Topology;
+use crate::topology::{Cpu, Topology};
 
 /// Facts about a host.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SchedFacts {
     /// CPUs.
     pub topology: Topology,
+    /// CPUs that other runs have made exclusive although this process may use them. Like isolated ones, they are for
+    /// threads whose file names them.
+    pub taken: BTreeSet<u32>,
     /// Scheduling limits.
     pub host: Host,
     /// Measured load; empty if nothing was measured.
@@ -63,18 +68,32 @@ impl SchedFacts {
     /// made exclusive. (In v2 its supervisor, which is outside, may not use them meanwhile.)
     #[must_use]
     pub fn holding(mut self, held: &Outline) -> Self {
-        self.topology.allowed.extend(held.islands.iter().flat_map(|island| island.cpus.cpus()));
+        for cpu in held.islands.iter().flat_map(|island| island.cpus.cpus()) {
+            self.topology.allowed.insert(*cpu);
+            self.taken.remove(cpu);
+        }
         self
+    }
+
+    /// Returns true if this process may use a CPU, and other threads than those whose file names it may as well.
+    pub(crate) fn is_for_all(&self, cpu: &Cpu) -> bool {
+        self.topology.allowed.contains(&cpu.number) && !cpu.isolated && !self.taken.contains(&cpu.number)
     }
 
     /// Reads the facts about this host. Changes nothing.
     pub fn read(plan: &Plan) -> Self {
         let interfaces = plan.nics().filter_map(|(_, nic)| nic.attach.lower());
+        let host = Host::read();
         Self {
             topology: Topology::read(),
-            host: Host::read(),
+            taken: host.cpuset.as_ref().map_or_else(|_| BTreeSet::new(), taken),
+            host,
             load: Load::default(),
             interrupts: interfaces.map(|name| (name.to_owned(), interrupts::of_interface(name))).collect(),
         }
     }
+}
+
+fn taken(cpusets: &Hierarchy) -> BTreeSet<u32> {
+    exclusive_cpus::shared(cpusets).into_iter().collect()
 }

@@ -35,6 +35,8 @@ pub enum Class {
         /// Index of its queue in the NIC. Only the kernel knows the number of queues: all threads have the placement of the first.
         queue: u32,
     },
+    /// Balancer of a group that is a port of the run's switch, by its number.
+    Balancer(u32),
     /// Other threads: clock, register accesses, peers. They are never placed.
     Other,
 }
@@ -89,8 +91,7 @@ pub(crate) fn of_router(router: &Router) -> Vec<(Class, String)> {
 
 /// Threads of a group that move frames to its members: its balancers.
 pub(crate) fn of_group(group: &Group) -> Vec<(Class, String)> {
-    let class = || Class::Vhost { nic: None, direction: None, pair: None };
-    group.balancer_threads().into_iter().map(|name| (class(), name)).collect()
+    (0..).map(Class::Balancer).zip(group.balancer_threads()).collect()
 }
 
 fn vhosts(router: &Router) -> Vec<Class> {

@@ -12,6 +12,7 @@
 //! is told the plan that runs and no other.
 
 mod edit;
+mod followed_here;
 mod steps;
 
 use std::collections::{BTreeSet, VecDeque};

@@ -98,11 +98,13 @@ fn has_six(section: &Section<'_>, key: &str) -> bool {
 pub(super) fn routes(router: &Section<'_>, nics: &[Link]) -> Vec<Route6> {
     let mut routes = Vec::new();
     let mut seen = HashMap::new();
-    for section in router.tables("route").iter().filter(|section| is_six_route(section)) {
+    let sections = router.tables("route");
+    for section in sections.iter().filter(|section| is_six_route(section)) {
         let Some(nics) = vrf::visible(section, nics) else { continue };
         let Some(route) = route(section, &nics) else { continue };
         let line = section.line_of("to");
-        if let Some(first) = seen.insert((section.peek_text("vrf"), route.to), line) {
+        let first = seen.insert((section.peek_text("vrf"), route.to), line);
+        if let Some(first) = first.or_else(|| by_ipv4(section, route.to, &sections)) {
             section.fault(line, "to", format!("{} is routed in line {first} already; {SPREAD}", route.to));
         }
         if let Some(what) = needless(route.to, &nics) {
@@ -111,6 +113,15 @@ pub(super) fn routes(router: &Section<'_>, nics: &[Link]) -> Vec<Route6> {
         routes.push(route);
     }
     routes
+}
+
+/// Line of a route to these destinations in the same VRF that has an IPv4 gateway, or none.
+fn by_ipv4(section: &Section<'_>, to: Destination, all: &[Section<'_>]) -> Option<u32> {
+    let is_same = |other: &&Section<'_>| {
+        let given = other.peek_text("to").and_then(|text| destination(text).ok());
+        !is_other_route(other) && given == Some(to) && other.peek_text("vrf") == section.peek_text("vrf")
+    };
+    all.iter().find(is_same).map(|other| other.line_of("to"))
 }
 
 /// Returns why a route is not needed, if it is not: its destinations are on a link of the router.

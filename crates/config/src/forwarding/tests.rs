@@ -48,6 +48,12 @@ fn wrong_routes_and_neighbours() {
         (route("2001:db8:0:1::1/128", "nic = 'x'"), "is the router's own address, which needs no route"),
         (route("2001:db8:9::/48", "nic = 'z'"), "the router has no NIC \"z\""),
         (route("2001:db8:9::/48", "nic = 'x'").repeat(2), "is routed in line"),
+        (
+            ["192.0.2.9", "2001:db8:0:1::9"]
+                .map(|via| route("198.51.100.0/24", &format!("via = '{via}'")))
+                .concat(),
+            "f.toml:16: router.route.to: 198.51.100.0/24 is routed in line 13 already; write several gateways",
+        ),
     ];
     for (tables, expected) in cases {
         let errors = errors_of(&file(&tables));

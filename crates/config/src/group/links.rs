@@ -48,6 +48,15 @@ impl Plan {
         })
     }
 
+    /// Whether a NIC of a router is plugged into the interconnection of its group.
+    pub fn is_interconnected(&self, router: &Router, nic: &Nic) -> bool {
+        let group = router.group().and_then(|group| self.group(group));
+        group.is_some_and(|group| match router.balancing() {
+            Some(_) => !group.leads_outside(&nic.name),
+            None => group.is_apart(),
+        })
+    }
+
     /// What a NIC of a router wants of the host, to be looked at before anything is built; none where that is looked at elsewhere: a
     /// link of a group by its first member.
     pub fn wanted_outside(&self, router: &Router, number: usize) -> Option<NicRequirements> {

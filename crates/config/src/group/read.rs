@@ -121,9 +121,10 @@ fn scale(section: &Section<'_>) -> Option<Scale> {
     Some(Scale { min, max: max.max(min), target, surplus: table.word("surplus", &SURPLUS) })
 }
 
-fn stages(section: &Section<'_>, place: (usize, &mut Plan)) -> Stages {
+fn stages(section: &Section<'_>, (index, plan): (usize, &mut Plan)) -> Stages {
+    remember(plan, (index, None), "interconnect", section.line_of("interconnect"));
     Stages {
-        pin: balancer_pin(section, place),
+        pin: balancer_pin(section, (index, plan)),
         remote: section.number("remote", 0..=MOST_REMOTE, 0),
         balancers: section.number("balancers", 1..=MOST_BALANCERS, 1),
         balancer: section.word("balancer", &BALANCERS),

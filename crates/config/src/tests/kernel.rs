@@ -1,7 +1,7 @@
 //! Configuration of kernel routers.
 
 use crate::forwarding::ReversePath;
-use crate::{Engine, ForwardingSettings, HostFacts, KernelPort, Plan, RpFilter, keys, kinds, parse};
+use crate::{Engine, Fault, ForwardingSettings, HostFacts, KernelPort, Plan, RpFilter, keys, kinds, parse};
 
 fn file(keys: &str, nic: &str) -> String {
     format!(
@@ -405,4 +405,27 @@ fn in_a_container_it_is_the_same() {
     assert!(
         faults("rootfs = \"/a\"\n", VETH).contains("router.rootfs: only a container router has this key")
     );
+}
+
+#[test]
+fn a_tap_and_the_end_of_a_pair_are_both_interfaces_of_the_host() {
+    let text = |more: &str| {
+        format!(
+            "[[router]]\nname = \"a\"\n[[router.nic]]\nname = \"x\"\nattach = \"tap:rr\"\n\
+             [[router]]\nname = \"b\"\nengine = \"kernel\"\n[[router.nic]]\nname = \"y\"\nattach = \"veth:rr\"\n{more}"
+        )
+    };
+    let fault = parse(&text(""), "f.toml").expect_err("one name for two").to_string();
+    let what = "\"tap:rr\" in line 5 makes an interface of that name already; choose another name";
+    assert_eq!(fault, format!("f.toml:11: router.nic.attach: {what}"));
+    assert!(parse(&text("netns = \"far\"\n"), "f.toml").is_ok(), "it is elsewhere");
+}
+
+#[test]
+fn whatever_the_key_a_fault_that_is_found_later_has_its_line() {
+    let text = "[switch.lan]\n[[router]]\nname = \"edge\"\nengine = \"lxc\"\nrootfs = \"/srv/edge\"\n\
+                [[router.nic]]\nname = \"wan\"\nattach = \"veth:rr-wan\"\n";
+    let plan = parse(text, "f.toml").expect("a good file");
+    let found = plan.errors(["rootfs", "init"].map(|key| Fault::new(0, key, "why")));
+    assert_eq!(found.to_string(), "f.toml:2: router.init: why\nf.toml:5: router.rootfs: why");
 }

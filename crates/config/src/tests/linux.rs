@@ -45,6 +45,16 @@ fn without_a_kernel_there_is_no_guest() {
 }
 
 #[test]
+fn a_guest_whose_packets_are_not_counted_has_no_guarantee() {
+    let what = "a Linux guest does not report what it forwards, so no rate can be guaranteed; remove it, or write another engine";
+    let refused = faults("kernel = \"k\"\nguarantee = \"1kpps\"\n", "");
+    assert_eq!(refused, format!("f.toml:5: router.guarantee: {what}"));
+    let plan = good("kernel = \"k\"\nlimit = \"1kpps\"\n", "");
+    let refused = plan.with("tux", "guarantee", "1kpps").expect_err("it is not counted").to_string();
+    assert_eq!(refused, format!("router tux: guarantee: {what}"));
+}
+
+#[test]
 fn what_a_firmware_is_told_it_is_not() {
     let kernel = "kernel = \"k\"\n";
     assert!(

@@ -278,6 +278,20 @@ fn promises_and_limits() {
     }
 }
 
+/// `show` prints these words, and `set` accepts them.
+#[test]
+fn any_auto_and_none_stand_for_a_missing_key() {
+    let plain = plan("").routers;
+    for lines in [
+        "pin = { vcpu = \"any\", vhost = \"any\" }",
+        "affinity = { vcpu = \"auto\", vhost = \"auto\" }",
+        "guarantee = \"none\"",
+        "limit = \"none\"",
+    ] {
+        assert_eq!(plan(lines).routers, plain, "{lines}");
+    }
+}
+
 #[test]
 fn faults_that_are_found_later_have_their_lines() {
     let plan = plan("sched = { vcpu = { policy = \"other\" } }\nlimit = \"1kpps\"");

@@ -43,6 +43,20 @@ fn what_cannot_be_had_has_a_place_in_the_file() {
 }
 
 #[test]
+fn a_missing_interconnection_is_reported_once_with_its_key() {
+    let nic = |name: &str| format!("[[group.nic]]\nname = \"{name}\"\nattach = \"switch:{name}\"\n");
+    let text = format!(
+        "[switch.wan]\n[switch.lan]\n[[group]]\nname = \"core\"\nkind = \"multistage\"\nbackends = 2\nbalancer = \"vm\"\n\
+         interconnect = \"bridge:no-such-bridge\"\n{}{}",
+        nic("wan"),
+        nic("lan")
+    );
+    let plan = parse(&text, "f.toml").unwrap_or_else(|errors| panic!("{errors}"));
+    let what = "there is no bridge \"no-such-bridge\"; make it: ip link add no-such-bridge type bridge";
+    assert_eq!(faults(&plan, None).to_string(), format!("f.toml:8: group.interconnect: {what}"));
+}
+
+#[test]
 fn what_a_linux_guest_is_made_of_has_a_place_in_the_file() {
     let folder = tempfile::tempdir().expect("a folder");
     let at = |name: &str| folder.path().join(name).display().to_string();

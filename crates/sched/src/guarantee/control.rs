@@ -11,7 +11,7 @@
 //! second although an action shows one tick later (a loop with a delay of one tick oscillates from 0.25 on,
 //! and is stable up to 1).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::admit::{Core, Promise, Refusal, admit, rate};
@@ -171,14 +171,17 @@ impl Controller {
     }
 
     /// Takes over the state of a previous controller: corrections and standings of promises that exist here
-    /// as well. Both must use the same clock.
+    /// as well. Both must use the same clock. Costs that are others here move no share, as in
+    /// [`Controller::learn`].
     pub fn resume(&mut self, before: &Self) {
         for kept in &mut self.routers {
             let same = |known: &&RouterState| known.promise.router == kept.promise.router;
             if let Some(before) = before.routers.iter().find(same) {
                 let short = if before.promise.pps == kept.promise.pps { before.short } else { 0 };
                 let standing = PromiseStatus { promised: kept.promise.pps, ..before.standing.clone() };
-                *kept = RouterState { promise: kept.promise.clone(), short, standing, ..before.clone() };
+                let correction = kept.promise.carried(before.correction, &before.promise);
+                let promise = kept.promise.clone();
+                *kept = RouterState { promise, correction, short, standing, ..before.clone() };
             }
         }
     }
@@ -193,19 +196,16 @@ impl Controller {
     /// step by step.
     pub fn learn(&mut self, router: &str, cpu: u32, cost: Cost) {
         let Some(kept) = self.routers.iter_mut().find(|kept| kept.promise.router == router) else { return };
-        let total = |promise: &Promise| promise.needs.iter().map(|need| need.cost.cycles).sum::<f64>();
-        let before = total(&kept.promise);
+        let before = kept.promise.clone();
         for need in kept.promise.needs.iter_mut().filter(|need| need.cpu == cpu) {
             need.cost = cost;
         }
-        let after = total(&kept.promise);
-        if before > 0.0 && after > 0.0 {
-            kept.correction = (kept.correction * before / after).clamp(LEAST, MOST);
-        }
+        kept.correction = kept.promise.carried(kept.correction, &before);
     }
 
-    /// Evaluates the counts at `now` (a time since an arbitrary fixed moment) and returns the shares to set:
-    /// those that changed by at least one percent. A router without a measurement stays as it is.
+    /// Evaluates the counts at `now` (a time since an arbitrary fixed moment) and returns the shares to set: all
+    /// those of routers on a core where one has changed by at least one percent. A router without a measurement
+    /// stays as it is.
     pub fn tick(&mut self, now: Duration, measured: &[Measured<'_>]) -> Vec<Adjustment> {
         for kept in &mut self.routers {
             if let Some(measured) = measured.iter().find(|known| known.router == kept.promise.router) {
@@ -217,9 +217,12 @@ impl Controller {
             let before = self.set.get(&(share.router.clone(), share.cpu)).copied();
             before.is_none_or(|before| (share.share - before).abs() > WORTH * before)
         };
-        // Weights on a core are relative to each other: if one changes, all are set.
+        // Weights on a core are relative to each other: if one changes, all are set. A router whose classes are on
+        // different cores has its weights from all of its shares.
         let cpus: Vec<u32> = all.iter().filter(|share| changed(share)).map(|share| share.cpu).collect();
-        let moved: Vec<Adjustment> = all.into_iter().filter(|share| cpus.contains(&share.cpu)).collect();
+        let there = all.iter().filter(|share| cpus.contains(&share.cpu));
+        let routers: BTreeSet<String> = there.map(|share| share.router.clone()).collect();
+        let moved: Vec<_> = all.into_iter().filter(|share| routers.contains(&share.router)).collect();
         for share in &moved {
             self.set.insert((share.router.clone(), share.cpu), share.share);
         }
@@ -281,6 +284,20 @@ fn fit(shares: &mut [f64], plain: &[f64], free: f64) {
     for (share, plain) in shares.iter_mut().zip(plain) {
         let base = share.min(*plain);
         *share = base + (*share - base) * part;
+    }
+}
+
+impl Promise {
+    /// Correction with which the shares stay what they were when the costs of the same CPUs were those of
+    /// `before`.
+    fn carried(&self, correction: f64, before: &Self) -> f64 {
+        let total = |promise: &Self| promise.needs.iter().map(|need| need.cost.cycles).sum::<f64>();
+        let cpus = |promise: &Self| promise.needs.iter().map(|need| need.cpu).collect::<Vec<_>>();
+        let (then, now) = (total(before), total(self));
+        if then > 0.0 && now > 0.0 && cpus(self) == cpus(before) {
+            return (correction * then / now).clamp(LEAST, MOST);
+        }
+        correction
     }
 }
 

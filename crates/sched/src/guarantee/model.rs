@@ -7,7 +7,6 @@
 //! are the best fit to the observations, regularized towards values that are usual for the kind of thread
 //! (least squares with a prior, Hoerl and Kennard 1970): where there are observations, they decide; for other
 //! sizes or pass lengths the usual values fill in. Observations older than some seconds count for little.
-//! size or pass, what is usual fills in. What is older than some seconds counts for little.
 
 use std::fmt;
 

@@ -87,25 +87,52 @@ fn cores(parts: &[ThreadGroup], outline: &Outline, hertz: f64) -> Vec<Core> {
     cpus.into_iter().map(|cpu| Core { cpu, hertz, most: MOST, reserved: reserved(cpu) }).collect()
 }
 
-/// Sum of the weights of routers without a promise, by CPU; at least that of one ordinary thread of another
-/// program.
+/// Sum of the weights of control groups without a promise, by CPU: those of routers and of balancers; at least
+/// that of one ordinary thread of another program.
 fn others(plan: &Plan, outline: &Outline) -> BTreeMap<u32, u64> {
     let mut weights: BTreeMap<u32, BTreeMap<&str, u64>> = BTreeMap::new();
     for slot in &outline.slots {
         let router = plan.routers.iter().find(|router| router.name == slot.router);
-        if router.is_none_or(|router| router.guarantee.is_some()) {
+        if router.is_some_and(|router| router.guarantee.is_some()) {
             continue;
         }
+        // Each class of a router may have a group of its own.
+        let group = slot.schedule.group.as_ref().unwrap_or(&slot.router);
         let weight = match slot.schedule.policy {
             Policy::Shares(shares) => u64::from(shares.weight),
             _ => ORDINARY,
         };
         for cpu in slot.schedule.cpus.iter().flat_map(|cpus| cpus.cpus()) {
-            weights.entry(*cpu).or_default().insert(&slot.router, weight);
+            weights.entry(*cpu).or_default().insert(group, weight);
         }
     }
     weights
         .into_iter()
         .map(|(cpu, weights)| (cpu, weights.into_values().sum::<u64>().max(ORDINARY)))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::{host, outline, plan, router};
+
+    #[test]
+    fn each_group_beside_a_promise_counts() {
+        let pin = "pin = { vcpu = \"1\", vhost = \"1\" }";
+        let shares = |weight: u32| format!("{{ policy = \"shares\", weight = {weight} }}");
+        let apart = format!("{pin}\nsched = {{ vcpu = {}, vhost = {} }}", shares(2), shares(3));
+        let edge = router("edge", &format!("{pin}\nguarantee = \"1kpps\""));
+        let weights = |others: &str| {
+            let text = format!("{edge}{others}");
+            super::others(&plan(&text), &outline(&text, &host(2)))
+        };
+        assert_eq!(weights(&router("guest", &apart)), BTreeMap::from([(1, 500)]));
+        let two = router("guest", &apart) + &router("plain", pin);
+        assert_eq!(weights(&two), BTreeMap::from([(1, 600)]), "an ordinary router counts as one thread");
+        let group = "[[group]]\nname = \"core\"\nkind = \"multistage\"\nbackends = 1\npin = { vhost = \"0-1\" }\n\
+            [[group.nic]]\nname = \"a\"\nattach = \"tap:a\"\n[[group.nic]]\nname = \"b\"\nattach = \"tap:b\"\n";
+        let both = router("plain", pin) + group;
+        assert_eq!(weights(&both)[&1], 200, "the balancer has the last CPU of the set");
+    }
 }

@@ -225,6 +225,18 @@ fn isolated_cpus_are_for_who_names_them() {
 }
 
 #[test]
+fn exclusive_cpus_of_other_runs_are_not_used_automatically() {
+    let known = SchedFacts { taken: [0, 2].into(), ..host(4) };
+    assert_eq!(places(&outline(&router("edge", ""), &known)), ["edge/vcpu0 1", "edge/vhost 3"]);
+    let named = router("edge", "pin = { vcpu = \"2\" }");
+    assert_eq!(places(&outline(&named, &known)), ["edge/vcpu0 2", "edge/vhost 1"]);
+    let reserved = "pin = { vcpu = \"2\" }\n\
+        sched = { vcpu = { policy = \"deadline\", runtime = \"1ms\", period = \"10ms\" } }";
+    let held = outline(&router("edge", reserved), &known);
+    assert!(known.holding(&held).taken.iter().eq([&0]), "its own are not taken");
+}
+
+#[test]
 fn only_cpus_that_a_cpuset_leaves_are_used() {
     let mut known = host(8);
     known.topology.allowed = [5, 6].into();
@@ -364,4 +376,8 @@ fn balancers_are_pinned_from_the_end_of_the_set_and_left_alone_without_one() {
     assert_eq!(balancers("pin = { vhost = '0-3' }", 4), ["core/lb0 3", "core/lb1 2"]);
     assert_eq!(balancers("pin = { vhost = '1' }", 2), ["core/lb0 1", "core/lb1 1"]);
     assert_eq!(balancers("", 8), ["core/lb0 any", "core/lb1 any"]);
+    // Each is found by its own class, and so gets its own CPU.
+    let placed = outline(&file("pin = { vhost = '0-3' }"), &host(4));
+    let found = [0, 1, 2].map(|number| placed.slot("core", &Class::Balancer(number)));
+    assert_eq!(found.map(|slot| slot.and_then(Slot::only_cpu)), [Some(3), Some(2), None]);
 }

@@ -10,7 +10,7 @@ use config::{Plan, Router};
 use link::{PlanWithSupplies, ToPlane};
 use telemetry::Kind;
 
-use super::{Change, PendingChange, Phase, PreparedPlan, RequestedChange};
+use super::{Change, PendingChange, Phase, PreparedPlan, RequestedChange, followed_here};
 use crate::lifecycle::Attached;
 use crate::plane::Plane;
 use crate::request_router::Requester;
@@ -249,6 +249,7 @@ impl Supervisor {
         change.changes.extend(group_tables::changes(from, to));
         change.changes.extend(kernels::changes(from, to));
         change.changes.extend(control_plane::changes(from, to));
+        change.changes.extend(followed_here::changes(from, to));
         self.commit(*change, now);
     }
 }

@@ -5,6 +5,7 @@ use std::fmt::Display;
 use std::net::IpAddr;
 
 use api::Change;
+use config::forwarding::Interface;
 use config::{Mac, Nic, Plan, Router};
 
 /// Consequence of removing a router.
@@ -80,13 +81,14 @@ fn told(router: &Router) -> Properties {
     }
     told.things.extend(router.control.as_ref().map(|_| "control plane".to_owned()));
     router.nics.iter().for_each(|nic| tell_nic(&mut told, nic));
+    router.forwarding.interfaces.iter().for_each(|vlan| tell_vlan(&mut told, router, vlan));
     tell_routes(&mut told, router);
     told
 }
 
 /// Adds the routes and neighbours of both families.
 fn tell_routes(told: &mut Properties, router: &Router) {
-    let nic = |index: usize| router.nics.get(index).map_or("?", |nic| nic.name.as_str());
+    let nic = |index: usize| router.link_name(index).unwrap_or("?");
     let mut route = |to: &dyn Display, via: Option<IpAddr>, index: usize| {
         let via = via.map_or_else(String::new, |via| format!(" via {via}"));
         told.things.insert(format!("route {to}{via} out of {}", nic(index)));
@@ -94,6 +96,11 @@ fn tell_routes(told: &mut Properties, router: &Router) {
     router.routes.iter().for_each(|one| route(&one.to, one.via.map(IpAddr::from), one.nic));
     let six = &router.forwarding;
     six.routes6.iter().for_each(|one| route(&one.to, one.via.map(IpAddr::from), one.nic));
+    let spread = six.spread.iter().map(|one| {
+        let links: Vec<&str> = one.links().into_iter().map(nic).collect();
+        format!("route {} via {} out of {}", one.to, one.gateways(), links.join(", "))
+    });
+    told.things.extend(spread);
     told.things.extend(six.refused.iter().map(|one| format!("route {} {}", one.kind.name(), one.to)));
     let mut neighbour = |ip: IpAddr, mac: Mac, index: usize| {
         told.things.insert(format!("neighbour {ip} at {mac} on {}", nic(index)));
@@ -117,6 +124,16 @@ fn tell_nic(told: &mut Properties, nic: &Nic) {
     ] {
         told.values.insert(format!("{key} of {name}"), value);
     }
+}
+
+/// Adds a VLAN of a NIC as an interface.
+fn tell_vlan(told: &mut Properties, router: &Router, vlan: &Interface) {
+    let Interface { name, tags, mtu, .. } = vlan;
+    let nic = router.link_name(vlan.nic).unwrap_or("?");
+    told.things.insert(format!("VLAN {tags} of {nic} as {name}"));
+    told.things.extend(vlan.addresses.iter().map(|address| format!("address {address} of {name}")));
+    told.things.extend(vlan.six.addresses.iter().map(|address| format!("address {address} of {name}")));
+    told.values.insert(format!("mtu of {name}"), mtu.to_string());
 }
 
 fn hitless(what: String) -> Change {

@@ -125,3 +125,14 @@ fn a_file_that_is_applied_leaves_the_number_of_members_to_the_load_and_cables_as
     assert_eq!(members(&after(&text.replace("max = 4", "max = 4, surplus = \"end\""))), (4, 0, 4));
     assert_eq!(members(&after(PARALLEL)), (2, 0, 2), "the file says how many");
 }
+
+#[test]
+fn a_member_that_a_file_adds_is_stopped_like_its_group() {
+    let before = good(PARALLEL).with("core", "state", "stopped").expect("it may be");
+    let before = before.with("core", "wan.link", "down").expect("it may be");
+    let mut next = good(&PARALLEL.replace("members = 2", "members = 3"));
+    next.inherit(&before);
+    let stopped = next.routers.iter().filter(|router| router.is_stopped());
+    assert_eq!(names(stopped), ["core_0", "core_1", "core_2"]);
+    assert!(next.routers.iter().all(|router| router.nics[0].is_pulled() && !router.nics[1].is_pulled()));
+}

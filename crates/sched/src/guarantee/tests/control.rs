@@ -270,6 +270,48 @@ fn what_the_model_learns_moves_shares_step_by_step() {
 }
 
 #[test]
+fn all_shares_of_a_router_are_set_together() {
+    let mut controller = Controller::new(vec![core(0), core(1)]);
+    let mut wide = promise("wide", 100e3, 2600.0);
+    wide.needs.push(Need { cpu: 0, cost: seen(2600.0) });
+    controller.promise(wide).expect("it fits");
+    controller.promise(promise("near", 100e3, 2600.0)).expect("it fits");
+    let set = |controller: &mut Controller| -> Vec<String> {
+        let set = controller.tick(Duration::ZERO, &[]);
+        set.into_iter().map(|set| format!("{} {}", set.router, set.cpu)).collect()
+    };
+    let all = ["wide 0", "wide 1", "near 1"];
+    assert_eq!(set(&mut controller), all);
+    assert_eq!(set(&mut controller), [""; 0]);
+    // Only a share on CPU 1 changes, but "wide" has a weight for each class, or one for both.
+    controller.promise(promise("near", 200e3, 2600.0)).expect("it fits");
+    assert_eq!(set(&mut controller), all);
+}
+
+/// An edit judges a promise by the estimate again; what was learned meanwhile is learned again afterwards.
+#[test]
+fn an_edit_moves_no_share() {
+    let share = |controller: &mut Controller| {
+        controller.tick(Duration::ZERO, &[]).first().map(|adjustment| adjustment.share)
+    };
+    let promised = || {
+        let mut controller = Controller::new(vec![core(1)]);
+        controller.promise(promise("edge", 100e3, 9000.0)).expect("it fits");
+        controller
+    };
+    let mut before = promised();
+    let held = share(&mut before).expect("the first share is set");
+    before.learn("edge", 1, seen(6000.0));
+    assert_eq!(share(&mut before), None, "it did not change");
+    let mut after = promised();
+    after.resume(&before);
+    let set = share(&mut after).expect("it is set again");
+    assert!((set / held - 1.0).abs() < 1e-9, "{held} jumped to {set}");
+    after.learn("edge", 1, seen(6000.0));
+    assert_eq!(share(&mut after), None);
+}
+
+#[test]
 fn what_a_router_does_not_need_is_taken_back_until_something_is_lost() {
     let mut world = World::new(0.0);
     world.promised("edge", 200e3, (5200.0, 9000.0));

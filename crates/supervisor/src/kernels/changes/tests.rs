@@ -81,6 +81,37 @@ fn ipv6_and_routes_of_a_type_are_told_alike() {
 }
 
 #[test]
+fn vlans_and_routes_with_several_gateways_are_told_alike() {
+    let vlan = "[[router.interface]]\nname = \"guests\"\nnic = \"lan\"\nvlan = 100\naddress = \"10.0.0.1/24\"\n\
+        [[router.route]]\nto = \"10.1.0.0/16\"\nvia = \"10.0.0.2\"\n";
+    let plain = format!("{FILE}{vlan}");
+    let told = |before: &str, after: &str| {
+        let changes = changes(&plan(before), &plan(after));
+        changes.into_iter().map(|change| change.what).collect::<Vec<_>>()
+    };
+    let added = [
+        "router edge: mtu of guests = 1500",
+        "router edge: VLAN 100 of lan as guests added",
+        "router edge: address 10.0.0.1/24 of guests added",
+        "router edge: route 10.1.0.0/16 via 10.0.0.2 out of guests added",
+    ];
+    assert_eq!(told(FILE, &plain), added);
+    let moved = [
+        "router edge: VLAN 100 of lan as guests removed",
+        "router edge: VLAN 200 of lan as guests added",
+    ];
+    assert_eq!(told(&plain, &plain.replace("vlan = 100", "vlan = 200")), moved);
+    let two = "via = [\"10.0.0.2\", \"192.0.2.2\"]\nweights = [3, 1]";
+    let spread = [
+        "router edge: route 10.1.0.0/16 via 10.0.0.2 out of guests removed",
+        "router edge: route 10.1.0.0/16 via 10.0.0.2 * 3, 192.0.2.2 out of guests, wan added",
+    ];
+    let several = plain.replace("via = \"10.0.0.2\"", two);
+    assert_eq!(told(&plain, &several), spread);
+    assert_eq!(told(&several, &several.replace("[3, 1]", "[2, 1]")).len(), 2);
+}
+
+#[test]
 fn routers_come_and_go() {
     let renamed = [("router edge removed".to_owned(), true), ("router core added".to_owned(), false)];
     assert_eq!(told("name = \"edge\"", "name = \"core\""), renamed);
