@@ -134,12 +134,14 @@ fn a_virtual_machine_that_is_worse_with_many_routes_or_nics_fails_by_these_only(
 #[test]
 fn each_group_of_rows_about_scalability_varies_one_parameter() {
     use crate::experiment::Options;
+    /// Sets what a group of rows is about to one value.
+    type Reset = fn(&mut Options);
     let figure = figure("002/scalability");
     let chosen = |row: &Row| {
         let how = figure.columns[0].run(row.plays.as_ref()).unwrap();
         play::chosen(&figure, row, how, &Options::default()).unwrap()
     };
-    let groups: [(&str, usize, fn(&mut Options)); 4] = [
+    let groups: [(&str, usize, Reset); 4] = [
         ("routes", 5, |options| options.routes = 0),
         ("flow", 5, |options| options.flows = 0),
         ("NICs", 4, |options| options.nics = 0),

@@ -96,10 +96,8 @@ fn vlans_and_routes_with_several_gateways_are_told_alike() {
         "router edge: route 10.1.0.0/16 via 10.0.0.2 out of guests added",
     ];
     assert_eq!(told(FILE, &plain), added);
-    let moved = [
-        "router edge: VLAN 100 of lan as guests removed",
-        "router edge: VLAN 200 of lan as guests added",
-    ];
+    let moved =
+        ["router edge: VLAN 100 of lan as guests removed", "router edge: VLAN 200 of lan as guests added"];
     assert_eq!(told(&plain, &plain.replace("vlan = 100", "vlan = 200")), moved);
     let two = "via = [\"10.0.0.2\", \"192.0.2.2\"]\nweights = [3, 1]";
     let spread = [
