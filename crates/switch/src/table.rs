@@ -76,6 +76,9 @@ pub enum Learned {
     Full,
 }
 
+/// Longest ageing time in seconds: ages are signed.
+const LONGEST: u32 = u32::MAX >> 1;
+
 #[derive(Default)]
 #[repr(align(64))]
 struct Bucket {
@@ -112,7 +115,7 @@ impl MacTable {
             buckets: (0..buckets).map(|_| Bucket::default()).collect(),
             // Unpredictable, so that an attacker cannot choose addresses that all fall into one bucket.
             multiplier: RandomState::new().hash_one(0u8) | 1,
-            ageing: AtomicU32::new(ageing),
+            ageing: AtomicU32::new(ageing.min(LONGEST)),
             now: AtomicU32::new(0),
         }
     }
@@ -124,7 +127,7 @@ impl MacTable {
 
     /// Sets the ageing time from now on, in seconds; returns the previous one.
     pub fn set_ageing(&self, ageing: u32) -> u32 {
-        self.ageing.swap(ageing, Ordering::Relaxed)
+        self.ageing.swap(ageing.min(LONGEST), Ordering::Relaxed)
     }
 
     /// Returns the time last set.
@@ -229,7 +232,8 @@ impl MacTable {
     #[inline(always)]
     fn fresh(&self, seen: u32, now: u32) -> bool {
         let ageing = self.ageing.load(Ordering::Relaxed);
-        ageing == 0 || age(seen, now) < ageing
+        // A station may have been heard later than `now`, by a thread that has read the clock after this one: its age is negative.
+        ageing == 0 || now.wrapping_sub(seen).cast_signed() < ageing.cast_signed()
     }
 
     fn vacant(&self, bucket: &Bucket, way: usize, now: u32) -> bool {
