@@ -138,7 +138,7 @@ fn finds_the_way(world: &World, words: &[&str]) {
 fn paths_are_traced(engine: &str) {
     let world = World::start(engine, 1500);
     finds_the_way(&world, &["traceroute", "-n", "-q", "1", "-N", "1"]);
-    finds_the_way(&world, &["mtr", "-n", "-r", "-c", "2"]);
+    finds_the_way(&world, &["mtr", "-n", "-r", "-c", "2", "-G", "1"]);
     for (family, address) in FAMILY.into_iter().zip(RIGHT) {
         let words = ["tracepath", "-n", family, address];
         says(&world.left, &words, |said| {
