@@ -85,7 +85,7 @@ fn survives(engine: &str, side: &str) {
     second.wait_for_line(PATIENCE, |line| number(line, "RX-packets:") >= FRAMES).expect("traffic resumes");
     // The peer may serve before that is reported.
     wait_until_shown(&stage, "t27", "handed to v.sock; the peer moves and counts the frames");
-    let done = stage.finish_troubled(Vec::new());
+    let done = stage.finish_in_traffic(Vec::new());
     second.signal(Signal::TERM).expect("ended");
     second.wait(PATIENCE).expect("gone");
     let done = done.expect("it ends well");
@@ -326,7 +326,7 @@ mod all {
         fs::remove_file(prepared.path("v.sock")).expect("removed");
         let mut last = testpmd(&prepared, "v.sock");
         last.wait_for_line(PATIENCE, |line| number(line, "RX-packets:") >= FRAMES).expect("traffic resumes");
-        let done = prepared.finish_troubled(Vec::new());
+        let done = prepared.finish_in_traffic(Vec::new());
         last.signal(Signal::TERM).expect("ended");
         last.wait(PATIENCE).expect("gone");
         done.expect("it ends well");
@@ -377,7 +377,7 @@ mod all {
         fs::remove_file(stage.path("v.sock")).expect("removed");
         let mut rich = testpmd(&stage, "v.sock,queues=2");
         rich.wait_for_line(PATIENCE, |line| number(line, "RX-packets:") >= FRAMES).expect("it receives");
-        let done = stage.finish_troubled(Vec::new());
+        let done = stage.finish_in_traffic(Vec::new());
         rich.kill().expect("gone");
         done.expect("it ends well");
     }

@@ -17,8 +17,6 @@ const BINARY: &str = env!("CARGO_BIN_EXE_ringroad");
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Datagrams a second through the neighbour.
 const RATE: u32 = 1000;
-/// Number of times that each attacker attacks.
-const ACTS: u32 = 20;
 /// Address without a host; to resolve it the router sends the peer a frame.
 const NOBODY: &str = "192.0.2.9";
 
@@ -165,15 +163,14 @@ fn a_peer_that_makes_each_ring_wait_a_little_is_sent_away_as_well() {
     scene.end("made a thread of ours wait", 3);
 }
 
-#[test]
-fn what_a_peer_may_do_without_end_costs_its_neighbour_nothing() {
-    support::needs!(Root, Tun, Program("ip"), Program("busybox"));
+/// Each attacker attacks so many times.
+fn peers_do_what_they_may(acts: u32) {
     let scene = Scene::set();
     let mut ping = scene.hosts[0].command("busybox");
     let ping = Running::start(ping.args(["ping", "-i", "0.1", "-w", "99", NOBODY])).expect("ping starts");
     for deed in [Deed::Chains, Deed::Kicks, Deed::Bases, Deed::Tables, Deed::Hasty] {
         let mut machine = Machine::new(&scene.socket, &scene.stage.path(""), deed);
-        for _ in 0..ACTS {
+        for _ in 0..acts {
             let done = machine.act(Instant::now() + PATIENCE);
             assert!(done.expect("it attacks"), "{deed:?}: nobody lets it");
             scene.answers();
@@ -183,6 +180,12 @@ fn what_a_peer_may_do_without_end_costs_its_neighbour_nothing() {
     // The next peer is accepted.
     drop(scene.attacker());
     scene.end("the peer was sent away", 0);
+}
+
+#[test]
+fn what_a_peer_may_do_without_end_costs_its_neighbour_nothing() {
+    support::needs!(Root, Tun, Program("ip"), Program("busybox"));
+    peers_do_what_they_may(5);
 }
 
 /// A program keeps the rings of a router that is restarted, which waits for them for a second, and so do the commands that follow.
@@ -226,4 +229,14 @@ fn how_routers_are_is_told_while_one_of_them_is_waited_for() {
     assert!((0..5).any(|_| told_meanwhile()), "only when it is over");
     drop(listener);
     stage.finish_troubled(Vec::new()).expect("nothing is left");
+}
+
+mod all {
+    use super::*;
+
+    #[test]
+    fn what_a_peer_may_do_without_end_costs_its_neighbour_nothing_however_often_it_is_done() {
+        support::needs!(Root, Tun, Program("ip"), Program("busybox"));
+        peers_do_what_they_may(20);
+    }
 }

@@ -35,6 +35,9 @@ const PINGS: usize = 200;
 /// OSPF on a link with fast timers, but for the dead interval: a busy host may keep daemons from their CPU for seconds.
 const LINK: &str = " ip ospf area 0\n ip ospf network point-to-point\n ip ospf hello-interval 1\n ip ospf dead-interval 10\n";
 
+/// LSAs are sent and taken soon after those that they replace: 5 s and 1 s are FRR's defaults.
+const QUICK: &str = "router ospf\n timers throttle lsa all 200\n timers lsa min-arrival 100\nexit\n";
+
 fn ospf(id: u8, links: &[&str], passive: &[&str]) -> String {
     let links = links.iter().map(|link| format!("interface {link}\n{LINK}exit\n"));
     let passive =
@@ -209,8 +212,10 @@ impl Chain {
 fn two_routers_and_a_plain_one_find_their_way_by_ospf() {
     needs!(Root, Tun, Program("ip"), Program("busybox"), Program("vtysh"));
     let (west, east) = ("t45-west", "t45-east");
-    let chain = Chain::start((west, &ospf(1, &["core"], &["lan"])), (east, &ospf(2, &["core", "out"], &[])));
-    let plain = Plain::start(&chain.plain, &ospf(3, &[east], &["lo"]));
+    let quick = |id, links: &[&str], passive: &[&str]| ospf(id, links, passive) + QUICK;
+    let chain =
+        Chain::start((west, &quick(1, &["core"], &["lan"])), (east, &quick(2, &["core", "out"], &[])));
+    let plain = Plain::start(&chain.plain, &quick(3, &[east], &["lo"]));
     let mut client = chain.client();
     let found = wait_for_route(&mut client, west, (FAR, "ospf"));
     let [hop] = found.hops.as_slice() else { panic!("{found:?}") };

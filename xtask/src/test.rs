@@ -2,8 +2,10 @@
 //!
 //! The path of a test classifies it: the modules `all` and `long` select its [`tier`], and `alone` requests that nothing else runs
 //! at the same time. Each end-to-end test is a process of its own, each other test program one process; as root they run side by
-//! side, in namespaces of their own ([`private`]). No test is repeated: a test that fails has failed.
+//! side, in namespaces of their own ([`private`]), those that take longest first ([`durations`]). No test is repeated: a test that
+//! fails has failed.
 
+mod durations;
 mod grace;
 mod job;
 mod models;
@@ -21,6 +23,7 @@ use anyhow::{Result, bail};
 use crate::fuzz::Fuzzed;
 use crate::tally::Tally;
 use crate::{attacks, check, deb, fuzz, inbox, sanitize, setup, soak};
+use durations::Durations;
 use grace::GraceWatch;
 use job::Job;
 use pool::Pool;
@@ -99,12 +102,17 @@ pub(crate) fn tests(wish: &TestOptions) -> Result<Tally> {
     if wish.wants(Tier::All) {
         times.stage("kernel of emulated machines", inbox::kernel)?;
     }
-    let jobs = jobs(&programs, wish)?;
+    let mut jobs = jobs(&programs, wish)?;
+    let durations = Durations::of_the_build_folder();
+    durations.longest_first(&mut jobs);
     let spinners = wish.stressed.then(Spinners::start).transpose()?;
     let watch = GraceWatch::start();
     Pool::new(jobs, &mut tally, &mut times).run();
     times.grace(watch.and_then(GraceWatch::end));
     drop(spinners);
+    if let Err(why) = durations.keep(times.jobs()) {
+        println!("the next run does not know which tests take longest: {why:#}");
+    }
     if wish.names.is_empty() {
         whole_stages(wish, &mut tally, &mut times)?;
     }

@@ -1,4 +1,4 @@
-//! Runs jobs: first those that may overlap, several at a time, then those that must run alone, one after the
+//! Runs jobs in the order given: first those that may overlap, several at a time, then those that must run alone, one after the
 //! other.
 
 use std::collections::VecDeque;

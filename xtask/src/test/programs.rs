@@ -51,7 +51,7 @@ pub(super) fn build(tally: &mut Tally) -> Result<Vec<Program>> {
             None => tally.fail(&format!("build: {name}"), []),
         }
     }
-    // Programs whose tests wait most go first; models are empty when compiled without `--cfg loom`.
+    // Models are empty when compiled without `--cfg loom`.
     programs.retain(|program| program.is_model() == program.path.starts_with(target_dir().join("loom")));
     Ok(programs)
 }

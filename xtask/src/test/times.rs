@@ -36,6 +36,11 @@ impl Times {
         self.jobs.push((name.to_owned(), took));
     }
 
+    /// Durations of the jobs so far.
+    pub(super) fn jobs(&self) -> &[(String, Duration)] {
+        &self.jobs
+    }
+
     /// Records the grace periods during the jobs; `None` if they were not watched.
     pub(super) fn grace(&mut self, seen: Option<GracePeriods>) {
         self.grace = seen;

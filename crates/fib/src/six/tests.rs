@@ -236,49 +236,79 @@ fn prefix() -> impl Strategy<Value = (u128, u8)> {
     (address, prop::sample::select(lens.to_vec())).prop_map(|(address, len)| (address & mask(len), len))
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
-    #[test]
-    fn agrees_with_a_naive_longest_prefix_match(
-        steps in prop::collection::vec((prefix(), 1u32..6, prop::bool::weighted(0.7)), 1..200),
-        probes in prop::collection::vec(any::<u128>(), 20),
-    ) {
-        let memory = memory(2000, 20_000);
-        let (mut rib, table) = (Rib::new(memory), Table::new(memory));
-        let mut routes: Vec<(u128, u8, u32)> = Vec::new();
-        for (n, ((prefix, len), gateway, add)) in steps.into_iter().enumerate() {
-            let known = routes.iter().position(|r| (r.0, r.1) == (prefix, len));
-            if add {
-                rib.add(prefix, len, via(gateway)).unwrap();
-                known.map(|at| routes.swap_remove(at));
-                routes.push((prefix, len, gateway));
-            } else {
-                prop_assert_eq!(rib.remove(prefix, len).is_ok(), known.is_some());
-                known.map(|at| routes.swap_remove(at));
-            }
-            let epoch = rib.publish();
-            rib.reclaim(epoch);
-            prop_assert_eq!(rib.len(), routes.len());
-            // The change itself, at once; everything now and then.
-            let near = borders(prefix, len);
-            let all: Vec<u128> = routes.iter().flat_map(|(prefix, len, _)| borders(*prefix, *len)).collect();
-            for ip in near.iter().chain(if n % 16 == 0 { &all[..] } else { &[] }) {
-                prop_assert_eq!(lookup(&table, *ip), naive(&routes, *ip), "{:#x}", ip);
-            }
+/// Prefix, next hop, and whether the route is added rather than removed.
+type Step = ((u128, u8), u32, bool);
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    prop::collection::vec((prefix(), 1u32..6, prop::bool::weighted(0.7)), 1..200)
+}
+
+fn probes() -> impl Strategy<Value = Vec<u128>> {
+    prop::collection::vec(any::<u128>(), 20)
+}
+
+/// Adds and removes routes, and compares lookups with those of a naive table.
+fn agrees(steps: Vec<Step>, probes: &[u128]) -> Result<(), TestCaseError> {
+    let memory = memory(2000, 20_000);
+    let (mut rib, table) = (Rib::new(memory), Table::new(memory));
+    let mut routes: Vec<(u128, u8, u32)> = Vec::new();
+    for (n, ((prefix, len), gateway, add)) in steps.into_iter().enumerate() {
+        let known = routes.iter().position(|r| (r.0, r.1) == (prefix, len));
+        if let Some(at) = known {
+            routes.swap_remove(at);
         }
-        let all = routes.iter().flat_map(|(prefix, len, _)| borders(*prefix, *len));
-        for ip in all.chain(probes.iter().copied()).chain(probes.iter().map(|ip| NET | ip >> 24)) {
-            prop_assert_eq!(lookup(&table, ip), naive(&routes, ip), "{:#x}", ip);
-        }
-        for (prefix, len, _) in routes {
-            rib.remove(prefix, len).unwrap();
+        if add {
+            rib.add(prefix, len, via(gateway)).unwrap();
+            routes.push((prefix, len, gateway));
+        } else {
+            prop_assert_eq!(rib.remove(prefix, len).is_ok(), known.is_some());
         }
         let epoch = rib.publish();
         rib.reclaim(epoch);
-        prop_assert!(memory.root.iter().chain(memory.nodes).all(|word| word.load(Relaxed) == 0));
-        prop_assert_eq!((memory.header.default_route.load(Relaxed), rib.retired()), (0, 0));
+        prop_assert_eq!(rib.len(), routes.len());
+        // The change itself, at once; everything now and then.
+        let near = borders(prefix, len);
+        let all: Vec<u128> = routes.iter().flat_map(|(prefix, len, _)| borders(*prefix, *len)).collect();
+        for ip in near.iter().chain(if n % 16 == 0 { &all[..] } else { &[] }) {
+            prop_assert_eq!(lookup(&table, *ip), naive(&routes, *ip), "{:#x}", ip);
+        }
     }
+    let all = routes.iter().flat_map(|(prefix, len, _)| borders(*prefix, *len));
+    for ip in all.chain(probes.iter().copied()).chain(probes.iter().map(|ip| NET | ip >> 24)) {
+        prop_assert_eq!(lookup(&table, ip), naive(&routes, ip), "{:#x}", ip);
+    }
+    for (prefix, len, _) in routes {
+        rib.remove(prefix, len).unwrap();
+    }
+    let epoch = rib.publish();
+    rib.reclaim(epoch);
+    prop_assert!(memory.root.iter().chain(memory.nodes).all(|word| word.load(Relaxed) == 0));
+    prop_assert_eq!((memory.header.default_route.load(Relaxed), rib.retired()), (0, 0));
+    Ok(())
+}
 
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(6))]
+    #[test]
+    fn agrees_with_a_naive_longest_prefix_match(steps in steps(), probes in probes()) {
+        agrees(steps, &probes)?;
+    }
+}
+
+mod all {
+    use super::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(24))]
+        #[test]
+        fn agrees_with_a_naive_longest_prefix_match_in_many_cases(steps in steps(), probes in probes()) {
+            agrees(steps, &probes)?;
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
     /// The list of intervals says the same as the routes.
     #[test]
     fn intervals_agree(routes in prop::collection::btree_map((0u128..64, 0u8..=8), 1u32..4, 0..20)) {

@@ -89,6 +89,7 @@ impl Bfd {
         if self.thread.is_none() {
             self.next = now + LONG_PAUSE;
             self.thread = Some(self.start()?);
+            self.next = now + PAUSE;
         }
         self.is_connected = true;
         self.tell(Order::Connected(stream));

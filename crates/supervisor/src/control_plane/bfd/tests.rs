@@ -5,7 +5,7 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use frr::{Content, FOLDERS, Layout, Options, Owner, Programs, Setup};
+use frr::{Content, FOLDERS, Health, Layout, Options, Owner, Programs, Setup};
 use rustix::process::{Pid, Signal, kill_process};
 use support::needs;
 
@@ -39,8 +39,13 @@ struct World {
 }
 
 impl World {
+    /// Milliseconds since the start.
+    fn now(&self) -> u64 {
+        u64::try_from(self.start.elapsed().as_millis()).expect("a short test")
+    }
+
     fn turn(&mut self) {
-        let now = u64::try_from(self.start.elapsed().as_millis()).expect("a short test");
+        let now = self.now();
         self.us.turn(now, &mut |heard| println!("us: {heard:?}"));
         if let Some(them) = &mut self.them {
             them.turn(now, &mut |heard| println!("them: {heard:?}"));
@@ -95,11 +100,15 @@ fn a_session_is_kept_for_bfdd_outlives_it_and_ends_with_silence() {
         start: Instant::now(),
     };
     world.until("the session is up", |world| world.verdicts() == [true]);
+    assert!(world.bfd.next <= world.now() + PAUSE, "a bfdd that ends now would be reached late");
     let first = world.us.process(Daemon::Bfd).expect("bfdd runs");
     let pid = i32::try_from(first).ok().and_then(Pid::from_raw).expect("a process");
     kill_process(pid, Signal::KILL).expect("killed");
     world.until("bfdd is another", |world| {
-        world.news.contains(&News::Closed) && world.bfd.is_connected && world.us.restarts(Daemon::Bfd) == 1
+        world.news.contains(&News::Closed)
+            && world.bfd.is_connected
+            && world.us.restarts(Daemon::Bfd) == 1
+            && world.us.health() == Health::Settling
     });
     assert!(!world.verdicts().contains(&false), "the session has outlived bfdd: {:?}", world.news);
     world.them = None;
