@@ -321,7 +321,9 @@ fn the_header_of_mld_has_a_router_alert() {
 #[test]
 fn queries_of_both_versions() {
     let header = icmpv6::Header { kind: mld::QUERY, code: 0, rest: 0x8001_0000 };
-    assert_eq!(mld::Query::parse(&header, &[0; 16]).unwrap().within, 0x8001);
-    assert_eq!(mld::Query::parse(&header, &[0; 20]).unwrap().within, 0x1001 << 3);
+    for (octets, within, is_v1) in [(16, 0x8001, true), (20, 0x1001 << 3, false)] {
+        let expected = mld::Query { within, group: 0, is_v1 };
+        assert_eq!(mld::Query::parse(&header, &vec![0; octets]).unwrap(), expected);
+    }
     assert!(mld::Query::parse(&header, &[0; 15]).is_err());
 }

@@ -107,7 +107,7 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
         let target = solicit.target;
         let own = if is_shared { self.near_source6(heard.nic, destination) } else { Some(target) };
         let Some(source) = own else { return };
-        let letter = Letter { nic: heard.nic, to, source, destination };
+        let letter = Letter { nic: heard.nic, to, source, destination, is_report: false };
         let advert = Advert {
             target,
             target_mac: None,
@@ -188,7 +188,7 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
         let Some(source) = self.near_source6(at, target) else { return self.counters.originated_lost.add(1) };
         let letter = match to {
             Mac::BROADCAST => Letter::to_group(at, source, ipv6::solicited_node(target)),
-            to => Letter { nic: at, to, source, destination: target },
+            to => Letter { nic: at, to, source, destination: target, is_report: false },
         };
         let solicit = Solicit { target, source_mac: Some(own) };
         self.originate6(platform, &letter, |payload| solicit.write(payload));
