@@ -107,6 +107,14 @@ impl<P: Places> Hops<P> {
         self.retired.len()
     }
 
+    /// Returns the next hops that have a number, or had one that may still be read, from `first` to before `end`.
+    pub(crate) fn between(&self, first: P::Hop, end: P::Hop) -> impl Iterator<Item = P::Hop> {
+        self.numbers.range(Value::Hop(first)..Value::Hop(end)).filter_map(|(value, _)| match value {
+            Value::Hop(hop) => Some(*hop),
+            Value::Nothing | Value::Group(_) => None,
+        })
+    }
+
     /// Returns a number for this next hop, and adds one user to it.
     pub(crate) fn take(&mut self, hop: P::Hop) -> Result<u32, Error> {
         let value = Value::Hop(hop);

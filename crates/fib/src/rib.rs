@@ -11,7 +11,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64, fence};
 use router::NextHop;
 
 use crate::hops::{Hops, Places, Way};
-use crate::layout::{DEPTH_SHIFT, GROUP, IS_GROUP, MAGIC, Memory, NEXT_HOPS, NUMBER};
+use crate::layout::{DEPTH_SHIFT, GATEWAYS6, GROUP, IS_GROUP, MAGIC, Memory, NEXT_HOPS, NUMBER};
 use crate::readers::oldest;
 use crate::retired::Retired;
 use crate::table::{Table, pack, pack_by_number, unpack};
@@ -152,21 +152,42 @@ impl<'a> Rib<'a> {
         self.next_hops.set_down(|number, word| is_down(number, unpack(word, header)))
     }
 
-    /// Returns the word of a next hop. The address of an IPv6 gateway gets a place in the header, which it keeps.
+    /// Returns the word of a next hop. The address of an IPv6 gateway gets a place in the header, which it keeps as long as a next
+    /// hop refers to it.
     fn word(&self, next_hop: NextHop) -> Result<u64, Error> {
         let NextHop::Gateway6 { nic, gateway } = next_hop else { return Ok(pack(next_hop)) };
+        let places = &self.memory.header.gateways6;
+        let place_of = |words: [u64; 2]| {
+            places.iter().position(|place| place.each_ref().map(|word| word.load(Relaxed)) == words)
+        };
         let words = [(gateway >> 64) as u64, gateway as u64];
-        for (number, place) in (0..).zip(&self.memory.header.gateways6) {
-            let known = place.each_ref().map(|word| word.load(Relaxed));
-            if known == [0, 0] {
+        let number = match (place_of(words), place_of([0, 0])) {
+            (Some(known), _) => known,
+            (None, Some(free)) => {
                 // Nothing refers to it yet.
-                place.iter().zip(words).for_each(|(place, word)| place.store(word, Release));
+                places[free].iter().zip(words).for_each(|(place, word)| place.store(word, Release));
+                free
             }
-            if known == [0, 0] || known == words {
-                return Ok(pack_by_number(nic, number));
+            (None, None) if self.next_hops.retired() > 0 => return Err(Error::Waiting),
+            (None, None) => return Err(Error::NextHops),
+        };
+        Ok(pack_by_number(nic, number as u32))
+    }
+
+    /// Clears the places of IPv6 gateways to which no next hop refers, not even one that may still be read.
+    fn free_gateways6(&self) {
+        let mut used = [false; GATEWAYS6];
+        for hop in self.next_hops.between(pack_by_number(0, 0), pack_by_number(u8::MAX, u32::MAX)) {
+            if let Some(used) = used.get_mut(hop as u32 as usize) {
+                *used = true;
             }
         }
-        Err(Error::NextHops)
+        let places = self.memory.header.gateways6.iter().zip(used);
+        for word in places.filter(|(_, used)| !used).flat_map(|(place, _)| place) {
+            if word.load(Relaxed) != 0 {
+                word.store(0, Release);
+            }
+        }
     }
 
     /// Returns a reader of the table.
@@ -236,6 +257,7 @@ impl<'a> Rib<'a> {
             free.push(group);
         });
         self.next_hops.reclaim(oldest, self.epoch);
+        self.free_gateways6();
     }
 
     /// Returns the entry of the longest shorter route that covers a prefix; 0 if there is none but the default route.

@@ -12,7 +12,7 @@ use std::sync::LazyLock;
 use proptest::prelude::*;
 use router::{NextHop, Routes};
 
-use crate::layout::{BUCKETS, GROUP, Header, Memory, NEXT_HOPS, TBL24};
+use crate::layout::{BUCKETS, GATEWAYS6, GROUP, Header, Memory, NEXT_HOPS, TBL24};
 use crate::{Error, Rib, Table, synthetic};
 
 /// Creates a table in ordinary memory, leaked because tests are few.
@@ -30,6 +30,11 @@ fn memory(groups: usize) -> Memory<'static> {
 
 fn via(gateway: u32) -> NextHop {
     NextHop::Gateway { nic: 1, gateway }
+}
+
+/// Returns a next hop whose gateway has an IPv6 address.
+fn via6(gateway: u32) -> NextHop {
+    NextHop::Gateway6 { nic: 1, gateway: 0xfe80 << 112 | u128::from(gateway) }
 }
 
 fn lookup(table: &Table<'_>, ip: u32) -> NextHop {
@@ -136,6 +141,40 @@ fn one_next_hop_too_many_is_refused_and_a_number_is_used_again_after_its_readers
     for (ip, next_hop) in [(0, via(most)), (5 << 8, via(5)), (most << 8, via(5)), (7 << 8, via(7))] {
         assert_eq!(lookup(&table, ip), next_hop);
     }
+}
+
+#[test]
+fn the_place_of_an_ipv6_gateway_is_used_again_after_its_readers_have_left() {
+    let memory = memory(0);
+    let (mut rib, table) = (Rib::new(memory), Table::new(memory));
+    let most = GATEWAYS6 as u32;
+    for i in 0..most {
+        rib.add(i << 8, 24, via6(i)).unwrap();
+    }
+    assert_eq!(rib.add(most << 8, 24, via6(most)), Err(Error::NextHops));
+    rib.add(0, 24, via6(1)).unwrap();
+    assert_eq!(rib.add(most << 8, 24, via6(most)), Err(Error::Waiting), "the address may still be read");
+    let epoch = rib.publish();
+    rib.reclaim(epoch);
+    rib.add(most << 8, 24, via6(most)).unwrap();
+    assert_eq!(lookup(&table, 0), via6(1));
+    for i in 1..=most {
+        assert_eq!(lookup(&table, i << 8), via6(i), "{i}");
+    }
+}
+
+#[test]
+fn a_gateway_whose_ipv6_address_changes_forever_never_fills_the_table() {
+    let memory = memory(0);
+    let (mut rib, table) = (Rib::new(memory), Table::new(memory));
+    rib.add(0x0b00_0000, 24, via6(u32::MAX)).unwrap();
+    for change in 0..5 * GATEWAYS6 as u32 {
+        rib.add(0x0a00_0000, 24, via6(change)).unwrap();
+        assert_eq!(lookup(&table, 0x0a00_0001), via6(change));
+        let epoch = rib.publish();
+        rib.reclaim(epoch);
+    }
+    assert_eq!(lookup(&table, 0x0b00_0001), via6(u32::MAX), "what is in use stays");
 }
 
 #[test]

@@ -41,6 +41,8 @@ pub mod problem {
     pub const NEXT_HEADER: u8 = 1;
     /// An option is not known.
     pub const OPTION: u8 = 2;
+    /// A first fragment does not contain all headers (RFC 7112).
+    pub const HEADER_CHAIN: u8 = 3;
 }
 
 /// Header of a message, without its checksum.

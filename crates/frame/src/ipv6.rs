@@ -7,7 +7,9 @@ use crate::{
     octets::{array, be16, be32, first_mut},
 };
 
-pub use extensions::{Action, Fragment, MOST_HEADERS, MOST_OPTIONS, Opt, Options, Upper, misplaced, walk};
+pub use extensions::{
+    Action, Fragment, MOST_HEADERS, MOST_OPTIONS, Opt, Options, Upper, is_cut_in_headers, misplaced, walk,
+};
 
 /// Length of the fixed header in octets.
 pub const HEADER: usize = 40;

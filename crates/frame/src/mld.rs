@@ -1,4 +1,4 @@
-//! Multicast listener discovery (RFC 3810, and the queries of RFC 2710), after the ICMPv6 header.
+//! Multicast listener discovery (RFC 3810; of RFC 2710 queries and reports), after the ICMPv6 header.
 
 use crate::{
     Error, icmpv6,
@@ -7,6 +7,8 @@ use crate::{
 
 /// Type of a query.
 pub const QUERY: u8 = 130;
+/// Type of a report of version 1.
+pub const REPORT_V1: u8 = 131;
 /// Type of a report of version 2.
 pub const REPORT_V2: u8 = 143;
 /// Hop-by-hop header of each message: padding and a router alert for MLD (RFC 3810, 5; RFC 2711), before ICMPv6.
@@ -35,6 +37,8 @@ pub struct Query {
     pub within: u32,
     /// The group that is asked for; 0: all.
     pub group: u128,
+    /// True if it is of version 1: the querier understands no other reports.
+    pub is_v1: bool,
 }
 
 impl Query {
@@ -42,12 +46,12 @@ impl Query {
     pub fn parse(header: &icmpv6::Header, payload: &[u8]) -> Result<Self, Error> {
         let code = header.rest >> 16;
         // A floating point number from 32768 on (RFC 3810, 5.1.3). A query of version 1 is shorter and has none.
-        let is_v2 = payload.len() > 16;
-        let within = match (is_v2, code >> 15) {
-            (true, 1) => (code & 0xfff | 0x1000) << ((code >> 12 & 7) + 3),
+        let is_v1 = payload.len() <= 16;
+        let within = match (is_v1, code >> 15) {
+            (false, 1) => (code & 0xfff | 0x1000) << ((code >> 12 & 7) + 3),
             _ => code,
         };
-        Ok(Self { within, group: u128::from_be_bytes(array(payload, 0)?) })
+        Ok(Self { within, group: u128::from_be_bytes(array(payload, 0)?), is_v1 })
     }
 }
 
@@ -71,6 +75,16 @@ pub fn write_report(
         count += 1;
     }
     Ok((cursor.len(), icmpv6::Header { kind: REPORT_V2, code: 0, rest: count as u32 }))
+}
+
+/// Writes the payload of a report of version 1, that a group has a listener; returns its length and the ICMPv6 header for it.
+///
+/// # Errors
+/// [`Error::Short`] if there is no room.
+pub fn write_report_v1(group: u128, payload: &mut [u8]) -> Result<(usize, icmpv6::Header), Error> {
+    let mut cursor = Cursor::new(payload);
+    cursor.put(&group.to_be_bytes())?;
+    Ok((cursor.len(), icmpv6::Header { kind: REPORT_V1, code: 0, rest: 0 }))
 }
 
 /// Groups of a report, each with the kind of its record as a number. Ends after the first error.

@@ -29,6 +29,11 @@ pub const fn is_tag(ethertype: u16) -> bool {
     matches!(ethertype, CUSTOMER | SERVICE)
 }
 
+/// Returns the numbers of the VLANs that these tags name, in their order: a tag that only has a priority names none.
+pub fn ids(tags: &[Tag]) -> impl Iterator<Item = u16> + Clone {
+    tags.iter().map(|tag| tag.id()).filter(|id| *id != 0)
+}
+
 /// A tag: the TPID and the TCI, as Linux reports them beside a frame (`tp_vlan_tpid` and `tp_vlan_tci` of packet(7)).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tag {

@@ -290,6 +290,29 @@ fn hop_by_hop_options_come_first_or_the_packet_is_refused() {
 }
 
 #[test]
+fn a_first_fragment_contains_all_headers_or_is_cut() {
+    let is_cut = |(offset, more): (u16, bool), protocol: u8, rest: &[u8]| {
+        let mut packet = vec![0; ipv6::HEADER];
+        ipv6::Header::new(next::FRAGMENT, 1, 2, 0).write(&mut packet).unwrap();
+        packet.extend(Fragment { offset, more, identification: 7 }.octets(protocol));
+        packet.extend(rest);
+        ipv6::is_cut_in_headers(&packet)
+    };
+    let options = [next::UDP, 1, 1, 4, 0, 0, 0, 0, 1, 6, 0, 0, 0, 0, 0, 0];
+    let (first, datagram) = ((0, true), [&options[..], &[0; 8]].concat());
+    for (protocol, rest) in [(next::TCP, &[0; 16][..]), (next::UDP, &[][..]), (253, &[][..])] {
+        assert!(is_cut(first, protocol, rest), "{protocol}");
+    }
+    assert!([8, 16].iter().all(|len| is_cut(first, next::DESTINATION, &datagram[..*len])));
+    let complete = [(next::TCP, &[0; 24][..]), (253, &[0; 8][..]), (next::DESTINATION, &datagram[..])];
+    for (protocol, rest) in complete {
+        assert!(!is_cut(first, protocol, rest), "{protocol}");
+    }
+    // A later fragment, and one that is the whole packet.
+    assert!([(8, true), (0, false)].iter().all(|place| !is_cut(*place, next::TCP, &[0; 16])));
+}
+
+#[test]
 fn the_header_of_mld_has_a_router_alert() {
     let option = Options::new(&mld::HOP_BY_HOP, 0).unwrap().next().unwrap().unwrap();
     assert_eq!((option.kind, option.data), (ipv6::Opt::ROUTER_ALERT, &[0, 0][..]));
@@ -298,7 +321,9 @@ fn the_header_of_mld_has_a_router_alert() {
 #[test]
 fn queries_of_both_versions() {
     let header = icmpv6::Header { kind: mld::QUERY, code: 0, rest: 0x8001_0000 };
-    assert_eq!(mld::Query::parse(&header, &[0; 16]).unwrap().within, 0x8001);
-    assert_eq!(mld::Query::parse(&header, &[0; 20]).unwrap().within, 0x1001 << 3);
+    for (octets, within, is_v1) in [(16, 0x8001, true), (20, 0x1001 << 3, false)] {
+        let expected = mld::Query { within, group: 0, is_v1 };
+        assert_eq!(mld::Query::parse(&header, &vec![0; octets]).unwrap(), expected);
+    }
     assert!(mld::Query::parse(&header, &[0; 15]).is_err());
 }

@@ -103,6 +103,8 @@ counters! {
         drop_same_port,
         /// Frames entered here that are shorter than an Ethernet header or have a multicast source address.
         drop_malformed,
+        /// Frames entered here that are for the other end of the cable only: pauses (IEEE 802.3, annex 31B).
+        drop_pause,
         /// Copies that this port's receiver did not accept because its queue was full.
         drop_full,
         /// Source addresses that moved to this port from another one.

@@ -29,7 +29,7 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
             nic,
             source: Ip::v4(header.source),
             destination: Ip::v4(header.destination),
-            protocol: header.protocol,
+            protocol: Some(header.protocol),
             identification: header.identification.into(),
         };
         let part = Part {
@@ -46,16 +46,15 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
     pub(crate) fn collect6<P: Platform<Buffer = B>>(
         &mut self,
         platform: &mut P,
-        mut buffer: B,
+        buffer: B,
         (header, nic): (&ipv6::Header, u8),
         upper: &Upper,
     ) {
         let found = upper.fragment.and_then(|(fragment, at)| {
-            let protocol = *buffer.octets().get(ethernet::HEADER + at)?;
             let start = at + ipv6::Fragment::LEN;
-            Some((fragment, protocol, start, header.total_len().checked_sub(start)?))
+            Some((fragment, start, header.total_len().checked_sub(start)?))
         });
-        let Some((fragment, protocol, start, len)) = found else {
+        let Some((fragment, start, len)) = found else {
             let origin = Origin::Received(nic);
             return self.discard(platform, buffer, origin, &self.counters.drop_ip_header);
         };
@@ -68,7 +67,7 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
             nic,
             source: Ip::v6(header.source),
             destination: Ip::v6(header.destination),
-            protocol,
+            protocol: None,
             identification: fragment.identification,
         };
         let (at, len) = (u32::from(fragment.offset) * 8, len as u32);
@@ -125,16 +124,17 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
         let (origin, counters) = (Origin::Received(key.nic), self.counters);
         let cause = &counters.drop_local;
         let mut parts = parts.into_iter();
-        let Some(Part { buffer, .. }) = parts.next() else { return };
-        match (key.source.as_v4().is_some(), key.protocol) {
-            (true, ipv4::UDP | ipv4::TCP) => {
+        let Some(Part { mut buffer, .. }) = parts.next() else { return };
+        match key.protocol {
+            Some(ipv4::ICMP) => self.discard(platform, buffer, origin, cause),
+            Some(ipv4::UDP | ipv4::TCP) => {
                 self.refuse(platform, Refused { buffer, origin, cause }, Reason::NoPort);
             }
-            (false, ipv4::UDP | ipv4::TCP) => {
-                self.refuse6(platform, Refused6 { buffer, origin, cause }, Reason6::NoPort);
-            }
-            (true, ipv4::ICMP) | (false, _) => self.discard(platform, buffer, origin, cause),
-            (true, _) => self.refuse(platform, Refused { buffer, origin, cause }, Reason::NoProtocol),
+            Some(_) => self.refuse(platform, Refused { buffer, origin, cause }, Reason::NoProtocol),
+            None => match upper_of(&mut buffer) {
+                Some(upper) => self.refuse_upper(platform, Refused6 { buffer, origin, cause }, &upper),
+                None => self.discard(platform, buffer, origin, cause),
+            },
         }
         for part in parts {
             self.discard(platform, part.buffer, origin, cause);
@@ -193,6 +193,18 @@ fn answer<B: Buffer>(part: &mut Part<B>, key: &Key, number: u16) -> Option<()> {
     write4(&mut part.buffer, &header, range)
 }
 
+/// Returns the transport header of an IPv6 datagram, which its first fragment contains, unless it is ICMPv6.
+fn upper_of<B: Buffer>(first: &mut B) -> Option<Upper> {
+    let packet = first.octets().get(ethernet::HEADER..).unwrap_or(&[]);
+    ipv6::walk(packet).ok().filter(|upper| upper.protocol != ipv6::next::ICMP)
+}
+
+/// Returns the kind of the header behind that of a fragment.
+fn kind_behind_fragment<B: Buffer>(part: &mut Part<B>) -> Option<u8> {
+    let at = (part.place as usize).checked_sub(ipv6::Fragment::LEN)?;
+    part.buffer.octets().get(at).copied()
+}
+
 /// Returns true if a complete datagram is a valid echo request (code 0) to one address.
 fn is_echo_request<B: Buffer>(parts: &mut Parts<B>, key: &Key) -> bool {
     let total = parts.iter().map(|part| part.len).sum();
@@ -203,7 +215,9 @@ fn is_echo_request<B: Buffer>(parts: &mut Parts<B>, key: &Key) -> bool {
         let pseudo = checksum::pseudo6(source, destination, total, ipv6::next::ICMP);
         (ipv6::next::ICMP, icmpv6::ECHO_REQUEST, pseudo)
     };
-    if key.protocol != protocol || ipv6::is_multicast(key.destination.bits()) {
+    // In IPv6 only the first fragment tells (RFC 8200, 4.5).
+    let named = key.protocol.or_else(|| parts.first_mut().and_then(kind_behind_fragment));
+    if named != Some(protocol) || ipv6::is_multicast(key.destination.bits()) {
         return false;
     }
     for part in parts.iter_mut() {

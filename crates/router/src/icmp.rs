@@ -127,7 +127,7 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
 
     /// Returns the own address to use on NIC `nic` towards `peer`; of another NIC if this one has none, as when its gateways have
     /// IPv6 addresses (RFC 1812, 4.3.2.4).
-    fn address_at(&self, nic: u8, peer: u32) -> Option<u32> {
+    pub(crate) fn address_at(&self, nic: u8, peer: u32) -> Option<u32> {
         let here = self.nics.get(usize::from(nic)).and_then(|own| own.address_towards(peer));
         here.or_else(|| self.nics.iter().find_map(|own| own.address_towards(peer)))
     }

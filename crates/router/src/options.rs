@@ -194,7 +194,8 @@ fn stamp(option: &mut [u8], entry: &Entry<'_>) -> bool {
 }
 
 impl<B: Buffer, R: Routes> Router<'_, B, R> {
-    /// Fills in the records of a forwarded packet, with the address of the NIC by which it leaves towards `ip`.
+    /// Fills in the records of a forwarded packet, with the address of the NIC by which it leaves towards `ip`; of another NIC if
+    /// that has none.
     pub(crate) fn record(
         &self,
         buffer: &mut B,
@@ -205,10 +206,9 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
             return;
         }
         let peer = ip.as_v4().unwrap_or(header.destination);
-        let Some(address) = self.nics.get(usize::from(nic)).and_then(|own| own.address_towards(peer)) else {
-            return;
-        };
-        self.fill_records(buffer, header, address);
+        if let Some(address) = self.address_at(nic, peer) {
+            self.fill_records(buffer, header, address);
+        }
     }
 
     /// Writes an entry with this address into the records of a packet, and renews its checksum.

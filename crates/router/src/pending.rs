@@ -58,6 +58,13 @@ struct Resolution {
     due: u64,
 }
 
+impl Resolution {
+    /// Returns true if its last request was sent: it is given up next.
+    const fn ends_next(&self) -> bool {
+        self.requests == REQUESTS
+    }
+}
+
 /// Packets that leave the queue.
 pub(crate) type Packets<B> = ArrayVec<Held<B>, MAX_HELD>;
 
@@ -151,9 +158,15 @@ impl<B> Pending<B> {
         self.waits.iter().map(|wait| wait.due).min()
     }
 
-    /// Returns one action that is due now, and the neighbour that it is about.
-    pub(crate) fn next_due(&mut self, now: u64) -> Option<Due<B>> {
-        while let Some(at) = self.waits.iter().position(|wait| wait.due <= now) {
+    /// Returns true if a neighbour was to be given up before `now`.
+    pub(crate) fn is_late(&self, now: u64) -> bool {
+        self.waits.iter().any(|wait| wait.ends_next() && wait.due < now)
+    }
+
+    /// Returns one action that is due now, and the neighbour that it is about. None is given up if the router `listens_first`.
+    pub(crate) fn next_due(&mut self, now: u64, listens_first: bool) -> Option<Due<B>> {
+        let is_due = |wait: &Resolution| wait.due <= now && !(listens_first && wait.ends_next());
+        while let Some(at) = self.waits.iter().position(is_due) {
             let wait = &mut self.waits[at];
             let target = wait.target;
             if wait.requests > REQUESTS {

@@ -25,7 +25,8 @@ pub(crate) struct Key {
     pub(crate) nic: u8,
     pub(crate) source: Ip,
     pub(crate) destination: Ip,
-    pub(crate) protocol: u8,
+    /// Protocol of IPv4; the fragments of an IPv6 packet may name different ones (RFC 8200, 4.5).
+    pub(crate) protocol: Option<u8>,
     pub(crate) identification: u32,
 }
 

@@ -72,7 +72,7 @@ pub struct Router<'a, B, R> {
     /// Time in milliseconds, as of the last read of the clock.
     pub(crate) now: u64,
     pub(crate) passes: u32,
-    /// Number of passes at the first tick that came too late for an address that is tried.
+    /// Number of passes at the first tick that came too late for an address that is tried, or for the end of a resolution.
     pub(crate) late: Option<u32>,
     ageing: Ageing,
     ageing_due: Option<u64>,
@@ -196,7 +196,8 @@ impl<'a, B: Buffer, R: Routes> Router<'a, B, R> {
             self.announced = true;
             self.announce(platform);
         }
-        while let Some(due) = self.waiting.pending.next_due(self.now) {
+        let listens_first = self.listen_first_if_late();
+        while let Some(due) = self.waiting.pending.next_due(self.now, listens_first) {
             match due {
                 Due::Ask((nic, ip)) => self.ask_for(platform, nic, (ip, Mac::BROADCAST)),
                 Due::GiveUp(target, held) => {
@@ -215,7 +216,7 @@ impl<'a, B: Buffer, R: Routes> Router<'a, B, R> {
             self.age_neighbours(platform);
         }
         self.expire_parts(platform);
-        self.tick6(platform);
+        self.tick6(platform, listens_first);
         self.flush(platform);
     }
 

@@ -25,11 +25,12 @@ impl Places {
     }
 }
 
-/// Returns a number for a NIC and the VLANs of at most two tags. Priorities do not matter, and neither do the kinds of tags: some
-/// devices have customer tags on the outside.
+/// Returns a number for a NIC and the VLANs of at most two tags. Priorities do not matter, nor tags that have nothing else, and
+/// neither do the kinds of tags: some devices have customer tags on the outside.
 fn place(nic: u8, tags: &[vlan::Tag]) -> u32 {
-    let start = u32::from(nic) << 2 | tags.len() as u32;
-    tags.iter().fold(start, |place, tag| place << 12 | u32::from(tag.id()))
+    let ids = vlan::ids(tags);
+    let start = u32::from(nic) << 2 | ids.clone().count() as u32;
+    ids.fold(start, |place, id| place << 12 | u32::from(id))
 }
 
 impl<B: Buffer, R: Routes> Router<'_, B, R> {
@@ -71,20 +72,14 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
         self.vlans.get(interface.checked_sub(self.ports)?)
     }
 
-    /// Returns the interface for frames with these tags: the NIC itself if there is only a priority. A frame at a VLAN has
-    /// no further tags.
+    /// Returns the interface for frames with these tags: the NIC itself if they only have priorities. A frame at a VLAN has
+    /// no tags of further VLANs.
     fn interface_of(&self, tags: &vlan::Tags, nic: u8) -> Option<u8> {
-        if usize::from(nic) >= self.ports || vlan::is_tag(tags.ethertype) {
+        if usize::from(nic) >= self.ports || vlan::is_tag(tags.ethertype) || tags.tags().is_empty() {
             return None;
         }
-        match tags.tags() {
-            [] => None,
-            [only] if only.id() == 0 => Some(nic),
-            tags => {
-                let wanted = place(nic, tags);
-                self.places.0.iter().position(|own| *own == wanted).map(|at| at as u8)
-            }
-        }
+        let wanted = place(nic, tags.tags());
+        self.places.0.iter().position(|own| *own == wanted).map(|at| at as u8)
     }
 
     /// Returns the NIC by which a frame leaves, with the tags of its interface in front; `None` if they cannot be put there,

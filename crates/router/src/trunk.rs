@@ -40,9 +40,10 @@ impl Trunks {
             return None;
         }
         let tags = Tags::parse(buffer.octets()).ok().filter(|tags| !vlan::is_tag(tags.ethertype))?;
-        let is_its = |own: &Vlan| match (own.outer, tags.tags()) {
-            (None, [tag]) => tag.id() == own.id,
-            (Some(outer), [first, second]) => first.id() == outer && second.id() == own.id,
+        let ids: ArrayVec<u16, { vlan::MOST }> = vlan::ids(tags.tags()).collect();
+        let is_its = |own: &Vlan| match (own.outer, &ids[..]) {
+            (None, [id]) => *id == own.id,
+            (Some(outer), [first, second]) => *first == outer && *second == own.id,
             _ => false,
         };
         let found = self.vlans.iter().find(|(own, _)| own.nic == nic && is_its(own));

@@ -27,6 +27,7 @@ pub(crate) struct Tally {
     pub(crate) broadcast: u64,
     pub(crate) same_port: u64,
     pub(crate) malformed: u64,
+    pub(crate) pauses: u64,
     pub(crate) learned: u64,
     pub(crate) moves: u64,
     pub(crate) table_full: u64,
@@ -129,7 +130,12 @@ impl Pass<'_, '_> {
             self.learn(source);
         }
         if destination.is_group() {
-            self.sorted.tally.broadcast |= frames;
+            let tally = &mut self.sorted.tally;
+            if destination.is_pause() {
+                tally.pauses |= frames;
+            } else {
+                tally.broadcast |= frames;
+            }
             return;
         }
         match self.lookup(destination) {

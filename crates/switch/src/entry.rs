@@ -205,13 +205,15 @@ impl LaneCounters<'_> {
         let counters = self.counters;
         self.add(&counters.in_frames, burst.frames.len() as u64);
         self.add(&counters.in_bytes, burst.octets);
-        let elsewhere = tally.unknown | tally.broadcast | tally.same_port | tally.malformed;
+        let dropped = tally.same_port | tally.malformed | tally.pauses;
+        let elsewhere = tally.unknown | tally.broadcast | dropped;
         let rest = [
             (&counters.forwarded, u64::from((burst.all() & !elsewhere).count_ones())),
             (&counters.flood_unknown, u64::from(tally.unknown.count_ones())),
             (&counters.flood_broadcast, u64::from(tally.broadcast.count_ones())),
             (&counters.drop_same_port, u64::from(tally.same_port.count_ones())),
             (&counters.drop_malformed, u64::from(tally.malformed.count_ones())),
+            (&counters.drop_pause, u64::from(tally.pauses.count_ones())),
             (&counters.learned, tally.learned),
             (&counters.moves, tally.moves),
             (&counters.table_full, tally.table_full),

@@ -13,8 +13,12 @@
 //!
 //! Balance of the counters of a switch whose ports stay (`out` and `drop_full` are those of the receivers):
 //! * for each port: in_frames = forwarded + flood_unknown + flood_broadcast + drop_same_port + drop_malformed
-//!   + drop_removed
+//!   + drop_pause + drop_removed
 //! * for the switch: Σ forwarded + Σ flood_copies = Σ out_frames + Σ drop_full
+//!
+//! Of the addresses that bridges keep to themselves (01:80:c2:00:00:00 to 0f) only that of pauses is not flooded, because a
+//! pause stops whatever is at the other end of a cable. The switch speaks none of the other protocols: it takes the place of a
+//! cable, by which routers and hosts find each other (LLDP), bundle links (LACP), and bridges outside find loops (BPDU).
 //!
 //! A frame must not come back to a switch that it has left, or it is flooded forever: there is no spanning tree.
 //! Switches that are connected to one another must form a tree.

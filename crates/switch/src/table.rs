@@ -43,6 +43,12 @@ impl Key {
         self.0 & 1 != 0
     }
 
+    /// Returns true if the address is that of pauses, 01:80:c2:00:00:01, which no bridge forwards (IEEE 802.1Q, table 8-1).
+    #[inline(always)]
+    pub const fn is_pause(self) -> bool {
+        self.0 == 0x0100_00c2_8001
+    }
+
     /// Returns true if all octets are zero, which is not a station's address.
     #[inline(always)]
     pub const fn is_zero(self) -> bool {

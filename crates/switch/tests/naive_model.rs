@@ -162,6 +162,7 @@ impl World {
             let sent = forwarded.get() + flood_unknown.get() + flood_broadcast.get();
             let dropped =
                 counters.drop_same_port.get() + counters.drop_malformed.get() + counters.drop_removed.get();
+            assert_eq!(counters.drop_pause.get(), 0, "no draft is a pause");
             assert_eq!(counters.in_frames.get(), sent + dropped);
             copies += forwarded.get() + counters.flood_copies.get();
             left += counters.out_frames.get() + counters.drop_full.get();

@@ -2,8 +2,9 @@
 
 use super::{HEADER, next};
 use crate::{
-    Error,
+    Error, icmpv6,
     octets::{array, be16, be32},
+    tcp, udp,
 };
 
 /// Maximum number of extension headers of one packet that are walked. A chain that is longer is refused: no sender needs
@@ -98,6 +99,33 @@ pub fn misplaced(packet: &[u8]) -> Option<usize> {
     None
 }
 
+/// Returns true if a complete packet is a first fragment that does not contain all headers, the transport header included
+/// (RFC 7112, 5; RFC 8200, 4.5).
+pub fn is_cut_in_headers(packet: &[u8]) -> bool {
+    let Ok(mut upper) = Upper::begin(packet) else { return false };
+    for _ in 0..MOST_HEADERS {
+        match upper.step(packet) {
+            Ok(true) => {}
+            Ok(false) => {
+                return upper.is_first_fragment() && packet.len() < upper.at + shortest(upper.protocol);
+            }
+            Err(error) => return error == Error::Short && upper.is_first_fragment(),
+        }
+    }
+    false
+}
+
+/// Returns the length of a transport header without options, in octets; at least 1 if it is not known.
+const fn shortest(protocol: u8) -> usize {
+    match protocol {
+        next::TCP => tcp::HEADER,
+        next::UDP => udp::HEADER,
+        next::ICMP => icmpv6::HEADER,
+        next::NONE => 0,
+        _ => 1,
+    }
+}
+
 /// Returns true if this is the kind of a header that a walk passes.
 const fn is_extension(kind: u8) -> bool {
     matches!(
@@ -107,6 +135,11 @@ const fn is_extension(kind: u8) -> bool {
 }
 
 impl Upper {
+    /// Returns true if the packet is the first of several fragments.
+    fn is_first_fragment(&self) -> bool {
+        self.fragment.is_some_and(|(fragment, _)| fragment.offset == 0 && fragment.more)
+    }
+
     /// Begins behind the fixed header.
     fn begin(packet: &[u8]) -> Result<Self, Error> {
         let protocol = *packet.get(6).ok_or(Error::Short)?;

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::*;
 
 fn key(identification: u32) -> Key {
-    Key { nic: 0, source: Ip::v4(1), destination: Ip::v4(2), protocol: 17, identification }
+    Key { nic: 0, source: Ip::v4(1), destination: Ip::v4(2), protocol: Some(17), identification }
 }
 
 fn part(at: u32, len: u32, more: bool) -> Part<u32> {

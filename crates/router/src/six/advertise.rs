@@ -153,7 +153,7 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
         let mtu = advertising.tells_mtu.then(|| u32::from(own.mtu));
         let lifetime = (3 * advertising.interval.1 / 1000) as u32;
         let own_mac = own.mac;
-        let letter = Letter { nic, to: mac, source, destination: to };
+        let letter = Letter { nic, to: mac, source, destination: to, is_report: false };
         self.originate6(platform, &letter, |payload| {
             let options = AdvertOptions { mac: own_mac, mtu, prefixes: &prefixes, dns: (&dns[..], lifetime) };
             advert.write(&options, payload)

@@ -107,7 +107,7 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
         let target = solicit.target;
         let own = if is_shared { self.near_source6(heard.nic, destination) } else { Some(target) };
         let Some(source) = own else { return };
-        let letter = Letter { nic: heard.nic, to, source, destination };
+        let letter = Letter { nic: heard.nic, to, source, destination, is_report: false };
         let advert = Advert {
             target,
             target_mac: None,
@@ -188,7 +188,7 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
         let Some(source) = self.near_source6(at, target) else { return self.counters.originated_lost.add(1) };
         let letter = match to {
             Mac::BROADCAST => Letter::to_group(at, source, ipv6::solicited_node(target)),
-            to => Letter { nic: at, to, source, destination: target },
+            to => Letter { nic: at, to, source, destination: target, is_report: false },
         };
         let solicit = Solicit { target, source_mac: Some(own) };
         self.originate6(platform, &letter, |payload| solicit.write(payload));
@@ -219,9 +219,8 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
         }
     }
 
-    /// Handles the timers of IPv6.
-    pub(crate) fn tick6<P: Platform<Buffer = B>>(&mut self, platform: &mut P) {
-        let listens_first = self.listen_first_if_late();
+    /// Handles the timers of IPv6. No address is confirmed if the router `listens_first`.
+    pub(crate) fn tick6<P: Platform<Buffer = B>>(&mut self, platform: &mut P, listens_first: bool) {
         for nic in 0..self.nics.len() {
             for index in 0..self.nics[nic].six.own.len() {
                 let own = self.nics[nic].six.own[index];
@@ -237,11 +236,13 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
         self.advertise_due(platform);
     }
 
-    /// Lets a pass go first if the tick comes late for an address that is tried, because an objection may have arrived in time and
-    /// wait in a ring; returns true until that was made. A router that is always late waits for one pass only.
-    fn listen_first_if_late(&mut self) -> bool {
+    /// Lets a pass go first if the tick comes late for an address that is tried, or for a neighbour that would be given up, because
+    /// an objection or an answer may have arrived in time and wait in a ring; returns true until that was made. A router that is
+    /// always late waits for one pass only.
+    pub(crate) fn listen_first_if_late(&mut self) -> bool {
         let mut own = self.nics.iter().flat_map(|nic| &nic.six.own);
-        if !own.any(|own| own.tentative_until != 0 && own.tentative_until < self.now) {
+        let is_tried = own.any(|own| own.tentative_until != 0 && own.tentative_until < self.now);
+        if !is_tried && !self.waiting.pending.is_late(self.now) {
             self.late = None;
             return false;
         }

@@ -46,6 +46,8 @@ pub(crate) enum Reason6 {
         /// Maximum length that would fit, in octets.
         mtu: u16,
     },
+    /// It is a first fragment that does not contain all headers.
+    CutInHeaders,
     /// A field is wrong, or names something that is not known.
     Problem {
         /// One of [`icmpv6::problem`].
@@ -69,6 +71,7 @@ impl Reason6 {
             Self::TooBig { mtu } => {
                 icmpv6::Header { kind: icmpv6::TOO_BIG, code: 0, rest: mtu.max(ipv6::SMALLEST_MTU).into() }
             }
+            Self::CutInHeaders => Self::Problem { code: icmpv6::problem::HEADER_CHAIN, at: 0 }.message(),
             Self::Problem { code, at } => icmpv6::Header { kind: icmpv6::PARAMETER_PROBLEM, code, rest: at },
         }
     }
@@ -112,7 +115,9 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
         let to_group = link_group || ipv6::is_multicast(header.destination);
         let source = header.source;
         let unnamed = ipv6::is_multicast(source) || ipv6::is_martian(source) || self.is_shared6(source);
-        if unnamed || to_group && !reason.concerns_groups() || is_about_error(packet.octets()) {
+        // A first fragment without its headers does not tell what it carries.
+        let may_tell = reason != Reason6::CutInHeaders;
+        if unnamed || to_group && !reason.concerns_groups() || may_tell && is_about_error(packet.octets()) {
             return None;
         }
         let to = source;

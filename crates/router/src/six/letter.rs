@@ -19,12 +19,19 @@ pub(crate) struct Letter {
     pub(crate) to: Mac,
     pub(crate) source: u128,
     pub(crate) destination: u128,
+    /// True if it is a report of listeners: it has a router alert and one hop (RFC 3810, 5).
+    pub(crate) is_report: bool,
 }
 
 impl Letter {
     /// Creates a letter to a group.
     pub(crate) const fn to_group(nic: usize, source: u128, group: u128) -> Self {
-        Self { nic, to: ipv6::group_mac(group), source, destination: group }
+        Self { nic, to: ipv6::group_mac(group), source, destination: group, is_report: false }
+    }
+
+    /// Creates a letter with a report to a group.
+    pub(crate) const fn report(nic: usize, source: u128, group: u128) -> Self {
+        Self { is_report: true, ..Self::to_group(nic, source, group) }
     }
 
     /// Writes a frame with the message that `write` writes; returns its length.
@@ -38,21 +45,17 @@ impl Letter {
         let header = ethernet::Header { destination: self.to, source: own, ethertype: ethernet::IPV6 };
         header.write(frame)?;
         let packet = frame.get_mut(ethernet::HEADER..).ok_or(Error::Short)?;
-        // Reports have a router alert before them (RFC 3810, 5).
-        let (reports, options) = match self.destination {
-            ipv6::ALL_MLD_ROUTERS => (true, mld::HOP_BY_HOP.len()),
-            _ => (false, 0),
-        };
+        let options = if self.is_report { mld::HOP_BY_HOP.len() } else { 0 };
         let rest = packet.get_mut(ipv6::HEADER + options..).ok_or(Error::Short)?;
         let (len, header) = write(rest.get_mut(icmpv6::HEADER..).ok_or(Error::Short)?)?;
         let message = rest.get_mut(..icmpv6::HEADER + len).ok_or(Error::Short)?;
         header.write(message, (self.source, self.destination))?;
         let payload = options + message.len();
-        let (first, hop_limit) = match reports {
+        let (first, hop_limit) = match self.is_report {
             true => (ipv6::next::HOP_BY_HOP, 1),
             false => (ipv6::next::ICMP, ipv6::LINK_HOPS),
         };
-        if reports {
+        if self.is_report {
             packet[ipv6::HEADER..ipv6::HEADER + options].copy_from_slice(&mld::HOP_BY_HOP);
         }
         let header = ipv6::Header::new(first, self.source, self.destination, payload as u16);

@@ -95,11 +95,16 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
         let end = octets.len().min(ethernet::HEADER + header.total_len());
         let packet = octets.get(ethernet::HEADER..end).unwrap_or(&[]);
         let (walked, misplaced) = (ipv6::walk(packet), ipv6::misplaced(packet));
+        let is_cut = packet.len() == header.total_len() && ipv6::is_cut_in_headers(packet);
         if let Some(at) = misplaced {
             // As a header of an unknown kind (RFC 8200, 4.1).
             let refused = Refused6 { buffer, origin, cause: &counters.drop_ip_header };
             let problem = Reason6::Problem { code: icmpv6::problem::NEXT_HEADER, at: at as u32 };
             return self.refuse6(platform, refused, problem);
+        }
+        if is_cut {
+            let refused = Refused6 { buffer, origin, cause: &counters.drop_ip_header };
+            return self.refuse6(platform, refused, Reason6::CutInHeaders);
         }
         let Ok(upper) = walked else {
             return self.discard(platform, buffer, origin, &counters.drop_ip_header);
@@ -134,11 +139,20 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
             }
             return self.control6(platform, buffer, arrived);
         }
-        let refused = Refused6 { buffer, origin, cause: &counters.drop_local };
+        self.refuse_upper(platform, Refused6 { buffer, origin, cause: &counters.drop_local }, upper);
+    }
+
+    /// Drops a packet for the router itself whose transport is not ICMPv6, and tells its sender that it is not spoken here.
+    pub(crate) fn refuse_upper<P: Platform<Buffer = B>>(
+        &mut self,
+        platform: &mut P,
+        refused: Refused6<'_, B>,
+        upper: &Upper,
+    ) {
         let code = icmpv6::problem::NEXT_HEADER;
         match upper.protocol {
             next::UDP | next::TCP => self.refuse6(platform, refused, Reason6::NoPort),
-            next::NONE => self.discard(platform, refused.buffer, origin, &counters.drop_local),
+            next::NONE => self.discard(platform, refused.buffer, refused.origin, refused.cause),
             _ => self.refuse6(platform, refused, Reason6::Problem { code, at: upper.named_at as u32 }),
         }
     }

@@ -35,6 +35,8 @@ pub(crate) struct Six {
     pub(crate) advertising: Option<Advertising>,
     /// Time in milliseconds at which groups are reported.
     pub(crate) report_due: Option<u64>,
+    /// Time in milliseconds until which reports have version 1 of their protocol.
+    pub(crate) reports_v1_until: u64,
 }
 
 impl Six {
@@ -51,7 +53,7 @@ impl Six {
             own.push(Own { ip: address.ip, prefix: address.prefix, tentative_until: 0 });
         }
         let advertising = interface.advertise.filter(|_| !own.is_empty()).map(Advertising::new);
-        Self { own, advertising, report_due: None }
+        Self { own, advertising, report_due: None, reports_v1_until: 0 }
     }
 
     /// Returns true if the NIC takes part in IPv6.

@@ -1,5 +1,5 @@
-//! Multicast listener reports (MLDv2, RFC 3810): switches that snoop pass solicitations on only if their groups were
-//! reported.
+//! Multicast listener reports (MLDv2, RFC 3810; MLDv1 where a router or switch asks by that): switches that snoop pass
+//! solicitations on only if their groups were reported.
 
 use frame::ipv6::{Opt, Options, next};
 use frame::{ethernet, icmpv6, ipv6, mld};
@@ -13,6 +13,8 @@ use crate::slow::Origin;
 
 /// Maximum number of milliseconds for which an answer to a query is delayed.
 const LONGEST_DELAY: u64 = 10_000;
+/// Milliseconds after a query of version 1 in which reports have that version (RFC 3810, 9.12).
+const VERSION_1_LIFE: u64 = 260_000;
 
 impl<B: Buffer, R: Routes> Router<'_, B, R> {
     /// Reports the groups of a NIC.
@@ -23,11 +25,18 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
         record: mld::Record,
     ) {
         // Before its address is confirmed a node reports from the unspecified one (RFC 3590).
-        let source = self.link_local(nic).unwrap_or(0);
+        let (source, now) = (self.link_local(nic).unwrap_or(0), self.now);
         let Some(own) = self.nics.get_mut(nic).filter(|own| own.six.is_on()) else { return };
         own.six.report_due = None;
         let groups = own.six.groups();
-        let letter = Letter::to_group(nic, source, ipv6::ALL_MLD_ROUTERS);
+        if now < own.six.reports_v1_until {
+            for group in groups {
+                let letter = Letter::report(nic, source, group);
+                self.originate6(platform, &letter, |payload| mld::write_report_v1(group, payload));
+            }
+            return;
+        }
+        let letter = Letter::report(nic, source, ipv6::ALL_MLD_ROUTERS);
         self.originate6(platform, &letter, |payload| mld::write_report(record, groups.into_iter(), payload));
     }
 
@@ -54,6 +63,9 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
         let delay = self.random(u64::from(query.within).clamp(1, LONGEST_DELAY));
         let due = self.now.saturating_add(delay);
         let own = &mut self.nics[nic].six;
+        if query.is_v1 {
+            own.reports_v1_until = self.now.saturating_add(VERSION_1_LIFE);
+        }
         if query.group == 0 || own.listens(query.group) {
             own.report_due = Some(own.report_due.map_or(due, |earlier| earlier.min(due)));
         }

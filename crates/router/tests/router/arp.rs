@@ -232,6 +232,30 @@ fn a_silent_neighbour_is_asked_three_times_and_then_given_up() {
 }
 
 #[test]
+fn an_answer_that_waits_is_heard_before_a_late_end_of_the_requests() {
+    for answers in [true, false] {
+        let mut lab = Lab::default();
+        lab.push(0, udp_frame(0, ip(198, 51, 100, 1), 18));
+        (0..2).for_each(|_| lab.wait(1000));
+        assert_eq!(lab.world.sent(1).len(), 3);
+        if answers {
+            lab.world.rx[1].push_back(arp_reply(1, HOST, SILENT));
+        }
+        lab.wait(5000);
+        lab.none_sent();
+        assert_eq!((lab.router.held(), lab.router.next_deadline()), (1, Some(0)), "it looks at once");
+        lab.router.poll(&mut lab.world);
+        lab.wait(0);
+        if answers {
+            assert_eq!(read_ipv4(&lab.one_sent(1)).0.destination, HOST);
+        } else {
+            assert_eq!(owned(&lab.one_sent(0)).1.code, icmp::unreachable::HOST);
+        }
+        lab.only_drop("drop_no_neighbour", u64::from(!answers));
+    }
+}
+
+#[test]
 fn what_changed_during_a_sleep_is_seen_before_what_is_due_then() {
     let neighbours = table();
     let (mut other, mut lab) = (Lab::new(neighbours, true), Lab::new(neighbours, false));

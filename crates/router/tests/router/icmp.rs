@@ -140,6 +140,21 @@ fn a_nic_without_address_sends_errors_from_that_of_another_one() {
 }
 
 #[test]
+fn a_nic_without_address_records_that_of_another_one() {
+    let mut lab = Lab::with_addresses(&[router::Address { ip: ip(10, 0, 0, 1), prefix: 24 }]);
+    let header = ipv4::Header {
+        header_len: 28,
+        total_len: 28 + 26,
+        ..udp_header(ip(10, 0, 0, 2), ip(192, 168, 1, 1), 18)
+    };
+    let mut frame = ipv4_frame(0, header, &datagram(18));
+    frame[34..42].copy_from_slice(&[7, 7, 4, 0, 0, 0, 0, 0]);
+    header.write(&mut frame[14..]).unwrap();
+    lab.push(0, frame);
+    assert_eq!(read_ipv4(&lab.one_sent(1)).1.options(), [7, 7, 8, 10, 0, 0, 1, 0]);
+}
+
+#[test]
 fn the_router_itself_is_reached_with_the_last_hop() {
     let mut lab = Lab::default();
     let message = icmp_message(icmp::ECHO_REQUEST, 0, 7, b"x");

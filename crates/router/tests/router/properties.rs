@@ -151,6 +151,7 @@ proptest! {
         // Fragments for the router wait longest.
         for _ in 0..40 {
             lab.wait(1000);
+            lab.router.poll(&mut lab.world);
         }
         prop_assert_eq!(lab.router.held(), 0);
         prop_assert_eq!(lab.router.held_own(), 0);

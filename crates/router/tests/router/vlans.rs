@@ -136,15 +136,26 @@ fn the_router_answers_at_a_vlan_and_errors_go_back_there() {
 fn a_vlan_without_an_interface_is_not_spoken() {
     let mut lab = lab();
     let frame = |nic: u8| udp_frame(nic, ip(192, 168, 1, 1), 18);
-    let (wrong, priority) = (Tag::new(vlan::CUSTOMER, 101), Tag { tpid: vlan::CUSTOMER, tci: 5 << 13 });
-    // Another number, the right number at another NIC, a tag too many, a tag too few, a priority in front.
+    let wrong = Tag::new(vlan::CUSTOMER, 101);
+    // Another number, the right number at another NIC, a tag too many, a tag too few.
     lab.push(0, tagged(&frame(0), &[wrong]));
     lab.push(2, tagged(&frame(2), &ONE));
     lab.push(0, tagged(&frame(0), &TWO));
     lab.push(1, tagged(&frame(1), &ONE));
-    lab.push(0, tagged(&frame(0), &[priority, ONE[0]]));
     lab.none_sent();
-    lab.only_drop("drop_protocol", 5);
+    lab.only_drop("drop_protocol", 4);
+}
+
+#[test]
+fn tags_that_only_have_a_priority_name_no_vlan() {
+    let mut lab = lab();
+    let priority = Tag { tpid: vlan::CUSTOMER, tci: 5 << 13 };
+    for tags in [&[priority, ONE[0]][..], &[ONE[0], priority], &[priority, priority], &[priority]] {
+        lab.push(0, tagged(&udp_frame(0, ip(192, 168, 1, 1), 18), tags));
+        assert!(tags_of(&lab.one_sent(1)).is_empty(), "{tags:?}");
+    }
+    assert_eq!(lab.vlan_counters[0].in_frames.get(), 2);
+    lab.only_drop("", 0);
 }
 
 /// Returns a TCP packet of more octets than a buffer has.

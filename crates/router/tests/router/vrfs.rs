@@ -46,7 +46,8 @@ fn frames_of_a_trunk_are_for_the_router_of_their_tags() {
     assert_eq!([of(0, &ONE), of(0, &TWO), of(1, &ONE)], [Some(1), Some(2), Some(0)]);
     // Without tags, of no VLAN, with a priority only, of a VLAN of the other NIC, with one tag too many.
     assert_eq!([of(0, &[]), of(0, &TWO[..1]), of(1, &TWO)], [None; 3]);
-    assert_eq!(of(0, &[Tag { tpid: vlan::CUSTOMER, tci: 5 << 13 }]), None);
+    let priority = Tag { tpid: vlan::CUSTOMER, tci: 5 << 13 };
+    assert_eq!([of(0, &[priority]), of(0, &[priority, ONE[0]])], [None, Some(1)]);
     assert_eq!(of(0, &[TWO[0], TWO[1], ONE[0]]), None);
 }
 

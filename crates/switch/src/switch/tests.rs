@@ -79,6 +79,21 @@ fn drops_what_stays_behind_its_own_port_and_what_is_no_frame() {
 }
 
 #[test]
+fn of_the_addresses_of_bridges_only_that_of_pauses_is_not_flooded() {
+    let (_switch, ways, mut ends) = wired(2, Config::default());
+    let to_bridges = |last: u8| {
+        let mut octets = frame(255, 1, last);
+        octets[..6].copy_from_slice(&[1, 0x80, 0xc2, 0, 0, last]);
+        octets
+    };
+    enter(&ways[0], (0..16).map(to_bridges).collect());
+    assert_eq!(marks(&mut ends[1]), (0..16).filter(|last| *last != 1).collect::<Vec<_>>());
+    let counters = ways[0].counters();
+    assert_eq!((counters.drop_pause.get(), counters.flood_broadcast.get()), (1, 15));
+    assert_eq!((counters.forwarded.get(), counters.in_frames.get(), counters.learned.get()), (0, 16, 1));
+}
+
+#[test]
 fn the_zero_source_is_forwarded_and_not_learned() {
     let (switch, ways, mut ends) = wired(2, Config::default());
     let mut zero = frame(255, 0, 7);

@@ -295,11 +295,11 @@ fn a_reachable_neighbour_that_answers_its_probe_stays() {
     assert_eq!(lab.neighbours.state(1, host), State::Reachable);
 }
 
-/// Returns a query on NIC 1 behind these hop-by-hop options.
-fn query(options: [u8; 8]) -> Vec<u8> {
+/// Returns a query on NIC 1 behind these hop-by-hop options, of version 1 if it has 16 octets.
+fn query(options: [u8; 8], octets: usize) -> Vec<u8> {
     let header = icmpv6::Header { kind: mld::QUERY, code: 0, rest: 1000 << 16 };
     let ends = (ipv6::link_local(HOST), ipv6::ALL_NODES);
-    let payload = [&options[..], &message6(ends, header, &[0; 20])].concat();
+    let payload = [&options[..], &message6(ends, header, &vec![0; octets])].concat();
     let ip = ipv6::Header { hop_limit: 1, ..ipv6::Header::new(next::HOP_BY_HOP, ends.0, ends.1, 0) };
     frame6_from((ipv6::group_mac(ends.1), HOST), ip, &payload)
 }
@@ -308,15 +308,34 @@ fn query(options: [u8; 8]) -> Vec<u8> {
 fn a_query_is_answered_within_its_time() {
     let mut lab = Lab::six();
     // Padding in place of the router alert.
-    lab.push(1, query([next::ICMP, 0, 1, 4, 0, 0, 0, 0]));
+    lab.push(1, query([next::ICMP, 0, 1, 4, 0, 0, 0, 0], 20));
     lab.only_drop("drop_local", 1);
     assert_eq!(lab.router.next_deadline(), None);
-    lab.push(1, query(mld::HOP_BY_HOP));
+    lab.push(1, query(mld::HOP_BY_HOP, 20));
     assert!(lab.router.next_deadline().is_some_and(|due| due <= 1000));
     lab.wait(1000);
     let frame = lab.one_sent(1);
     let (header, report, _) = read_icmp6(&frame);
     assert_eq!((report.kind, report.rest, header.source), (mld::REPORT_V2, 4, ipv6::link_local(own_mac(1))));
+}
+
+#[test]
+fn reports_have_version_1_while_a_querier_has_it() {
+    let mut lab = Lab::six();
+    // A query of version 1, one of version 2 soon after it, and one when nothing of version 1 was heard for long.
+    for (octets, pause, is_v1) in [(16, 100_000, true), (20, 159_000, true), (20, 0, false)] {
+        lab.push(1, query(mld::HOP_BY_HOP, octets));
+        lab.wait(1000);
+        let sent = lab.world.sent(1);
+        assert_eq!(sent.len(), if is_v1 { 4 } else { 1 });
+        for frame in &sent {
+            let (header, report, payload) = read_icmp6(frame);
+            assert_eq!((header.next_header, header.hop_limit), (next::HOP_BY_HOP, 1));
+            assert_eq!(report.kind, if is_v1 { mld::REPORT_V1 } else { mld::REPORT_V2 });
+            assert_eq!(is_v1, payload == header.destination.to_be_bytes());
+        }
+        lab.wait(pause);
+    }
 }
 
 /// What NIC 0 advertises.

@@ -168,6 +168,47 @@ fn an_echo_in_fragments_is_answered_in_fragments() {
 }
 
 #[test]
+fn what_the_router_does_not_speak_is_reported_in_fragments_too() {
+    let ends = (ip6(0, 2), ip6(0, 1));
+    let behind_options = [&[next::UDP, 0, 1, 4, 0, 0, 0, 0][..], &[0; 1992]].concat();
+    let cases = [
+        (next::UDP, vec![0; 2000], (1, 4, 0)),
+        (89, vec![0; 2000], (4, 1, 40)),
+        (next::DESTINATION, behind_options, (1, 4, 0)),
+    ];
+    for ((protocol, whole, answer), last) in cases.iter().flat_map(|case| [(case, 0), (case, 1)]) {
+        let mut lab = Lab::six();
+        let mut frames = fragments(ends, *protocol, whole, 1232);
+        // Only the first fragment tells what it is.
+        frames[1][ethernet::HEADER + ipv6::HEADER] = 253;
+        frames.rotate_left(last);
+        frames.into_iter().for_each(|frame| lab.push(0, frame));
+        let frame = lab.one_sent(0);
+        let (_, message, _) = read_icmp6(&frame);
+        assert_eq!((message.kind, message.code, message.rest), *answer, "{protocol}");
+        lab.only_drop("drop_local", 2);
+        assert_eq!(lab.router.held(), 0);
+    }
+}
+
+#[test]
+fn a_first_fragment_without_all_headers_is_reported() {
+    let ends = (ip6(0, 2), ip6(0, 1));
+    // Destination options that end in the next fragment, and a part of a header of TCP.
+    for (protocol, data) in [(next::DESTINATION, [next::UDP, 1, 1, 4, 0, 0, 0, 0]), (next::TCP, [0; 8])] {
+        let mut lab = Lab::six();
+        let fragment = Fragment { offset: 0, more: true, identification: 7 };
+        let payload = [&fragment.octets(protocol)[..], &data].concat();
+        lab.push(0, frame6(0, ipv6::Header::new(next::FRAGMENT, ends.0, ends.1, 0), &payload));
+        let frame = lab.one_sent(0);
+        let (_, message, _) = read_icmp6(&frame);
+        assert_eq!((message.kind, message.code, message.rest), (icmpv6::PARAMETER_PROBLEM, 3, 0));
+        lab.only_drop("drop_ip_header", 1);
+        assert_eq!(lab.router.held(), 0);
+    }
+}
+
+#[test]
 fn fragments_that_cannot_be_put_together_are_reported() {
     let ends = (ip6(0, 2), ip6(0, 1));
     // Not a multiple of 8 octets before others, and more than 65535 octets in all.

@@ -64,6 +64,7 @@ proptest! {
         }
         for _ in 0..70 {
             lab.wait(1000);
+            lab.router.poll(&mut lab.world);
         }
         prop_assert_eq!((lab.router.held(), lab.router.held_own()), (0, 0));
     }
