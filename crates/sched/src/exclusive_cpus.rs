@@ -100,7 +100,7 @@ fn rebalance(base: &Path, more: Option<&CpuSet>) -> io::Result<()> {
         return Ok(());
     }
     cgroup::make(&rest, Version::V1)?;
-    let all: CpuSet = read(&base.join("cpuset.cpus"))?.trim().parse().map_err(io::Error::other)?;
+    let all = CpuSet::from_kernel(&read(&base.join("cpuset.cpus"))?).map_err(io::Error::other)?;
     let others = CpuSet::from_cpus(all.cpus().iter().copied().filter(|cpu| !exclusive.contains(cpu)));
     let others = others.map_or_else(|| "\n".to_owned(), |others| others.to_string());
     write(&rest.join("cpuset.cpus"), &others)?;
