@@ -129,7 +129,9 @@ fn the_smallest_quota_of_the_groups_around_ours_bounds_it_in_version_1() {
         fs::write(group.join("cpu.cfs_quota_us"), format!("{quota}\n")).expect("written");
         fs::write(group.join("cpu.cfs_period_us"), format!("{period}\n")).expect("written");
     };
-    [base.as_path(), &outer.join("inner"), &outer].into_iter().for_each(|group| set(group, "-1", "100000"));
+    for group in [base.clone(), outer.join("inner"), outer.clone()] {
+        set(&group, "-1", "100000");
+    }
     assert_eq!(found(Version::V1), None, "no limit");
     set(&outer, "150000", "100000");
     set(&base, "30000", "10000");
