@@ -63,6 +63,15 @@ fn number(status: &serde_json::Value, key: &str) -> u32 {
     u32::try_from(status[key].as_u64().expect("a number")).expect("small")
 }
 
+fn runs_apart(status: &serde_json::Value) -> bool {
+    status["state"] == "running" && status["pid"].is_u64()
+}
+
+/// The process of a router that has one of its own: `ps` names it if the data plane answers in time.
+fn process_of(stage: &Stage, router: &str) -> u32 {
+    number(&wait_until(stage, router, runs_apart), "pid")
+}
+
 fn kill(pid: u32) {
     let done = run(std::process::Command::new("kill").args(["-9", &pid.to_string()]), PATIENCE);
     assert!(done.expect("kill runs").status.success());
@@ -74,7 +83,7 @@ fn two_stacks_talk_through_a_process_of_its_own() {
     let mut stage = Stage::start(RINGROAD, &router("apart", 2, "isolate = 'process'")).expect("it starts");
     let [west, east_host] = hosts(&mut stage, "apart", 2);
     transfer(&west, &east_host, east(2), 2_000_000, PATIENCE);
-    let told = status(&stage, "apart");
+    let told = wait_until(&stage, "apart", runs_apart);
     let (pid, plane) = (number(&told, "pid"), number(&told, "data_plane"));
     assert_ne!(pid, plane, "it has a process of its own");
     let children: Vec<u32> = children_of(stage.run().id()).iter().map(|child| child.id).collect();
@@ -103,7 +112,7 @@ fn it_ends_with_its_supervisor() {
     support::needs!(Root, Kvm);
     let mut stage = Stage::start(RINGROAD, &router("apart", 22, "isolate = 'process'")).expect("it starts");
     let hosts = hosts(&mut stage, "apart", 22);
-    let pid = number(&wait_until(&stage, "apart", |now| now["state"] == "running"), "pid");
+    let pid = process_of(&stage, "apart");
     kill(stage.run().id());
     goes(pid);
     drop(hosts);
@@ -153,7 +162,7 @@ fn it_dies_alone_and_comes_back() {
     let plane = number(&first, "data_plane");
     let mut held = None;
     for times in 1..=3 {
-        let pid = number(&status(&stage, "apart"), "pid");
+        let pid = process_of(&stage, "apart");
         kill(pid);
         wait_until(&stage, "apart", |now| now["state"] == "running" && now["restarts"] == times);
         through.resumes(PATIENCE).expect("traffic resumes");
@@ -170,7 +179,7 @@ fn it_dies_alone_and_comes_back() {
     assert_eq!(status(&stage, "near")["restarts"], 0);
 
     // Next the data plane is killed: the router itself continues, and is found again.
-    let pid = number(&status(&stage, "apart"), "pid");
+    let pid = process_of(&stage, "apart");
     kill(plane);
     let after = wait_until(&stage, "apart", |now| {
         now["state"] == "running" && now["data_plane"].is_u64() && number(now, "data_plane") != plane
@@ -264,7 +273,7 @@ fn it_has_nothing_of_a_neighbour_in_its_memory() {
     for (own, other) in [(one, two), (two, one)] {
         let Tenant { name, .. } = own;
         assert!(told.contains(&format!("router {name}: route 203.0.113.0/24")), "{told}");
-        let process = number(&status(&stage, name), "pid");
+        let process = process_of(&stage, name);
         let held = held(process);
         for what in ["name", "MAC"] {
             assert!(held.contains(format!("{name}: {what}").as_str()), "{held:?}");
@@ -357,13 +366,13 @@ mod all {
         let routed = router("apart", 5, "isolate = 'process'") + route + &router("near", 6, "");
         apart[1].ip(&["address", "add", "203.0.113.1/32", "dev", "apart-e"]).expect("an address");
         std::fs::write(stage.path("next.toml"), routed).expect("written");
-        let pid = number(&status(&stage, "apart"), "pid");
+        let pid = process_of(&stage, "apart");
         let told = ask(&stage, &["apply", "next.toml"]);
         assert!(
             told.contains("router apart: route 203.0.113.0/24 via 198.51.5.2 out of east added"),
             "{told}"
         );
-        assert_eq!(number(&status(&stage, "apart"), "pid"), pid, "nothing was replaced");
+        assert_eq!(process_of(&stage, "apart"), pid, "nothing was replaced");
         let to = SocketAddr::new(Ipv4Addr::new(203, 0, 113, 1).into(), PORT + 1);
         let through = flow(&apart, to);
         through.reaches(100, PATIENCE).expect("it goes by the new route");
@@ -386,7 +395,7 @@ mod all {
         let through = flow(&apart, east(5));
         through.reaches(100, PATIENCE).expect("it forwards with more memory");
         drop(through);
-        let pid = number(&status(&stage, "apart"), "pid");
+        let pid = process_of(&stage, "apart");
 
         // Its process ends, and the router becomes part of the data plane; then it is removed entirely.
         std::fs::write(stage.path("next.toml"), router("apart", 5, "") + &router("near", 6, ""))
@@ -400,7 +409,7 @@ mod all {
         let told = ask(&stage, &["apply", "next.toml"]);
         assert!(told.contains("router apart: it gets a process of its own"), "{told}");
         through.resumes(PATIENCE).expect("it forwards from there again");
-        let pid = number(&wait_until(&stage, "apart", |now| now["state"] == "running"), "pid");
+        let pid = process_of(&stage, "apart");
         let name = Process::look(pid).expect("it runs").name;
         assert_eq!(name, "apart/plane");
         drop(through);
@@ -420,7 +429,7 @@ mod all {
         let hosts = hosts(&mut stage, "apart", 24);
         let through = flow(&hosts, east(24));
         through.reaches(100, PATIENCE).expect("it forwards");
-        kill(number(&status(&stage, "apart"), "pid"));
+        kill(process_of(&stage, "apart"));
         let dead = wait_until(&stage, "apart", |now| now["state"] == "failed");
         assert!(dead["reason"].as_str().is_some_and(|why| why.contains("SIGKILL")), "{dead}");
         assert!(ask(&stage, &["start", "apart"]).contains("the process of router apart is started"));
@@ -445,7 +454,7 @@ mod all {
         arrivals(&through);
         assert_eq!(arrivals(&through), 0);
         assert!(is_out(&stage));
-        kill(number(&status(&stage, "apart"), "pid"));
+        kill(process_of(&stage, "apart"));
         wait_until(&stage, "apart", |now| now["state"] == "running" && now["restarts"] == 1);
         assert_eq!(arrivals(&through), 0, "the next process has it plugged in");
         assert!(is_out(&stage));

@@ -71,6 +71,20 @@ impl World {
         }
     }
 
+    /// Kills the process of a member, which is named while the data plane answers.
+    fn kill(&self, member: usize) {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let status = self.status();
+            let pid = &status["routers"][member]["pid"];
+            if pid.is_u64() {
+                return kill(pid);
+            }
+            assert!(Instant::now() < end, "member {member} has no process: {status}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
     fn finish(self) -> String {
         let done = self.stage.finish_troubled(vec![self.west, self.east]).expect("nothing is left");
         done.stderr
@@ -164,7 +178,7 @@ fn one_that_is_killed_leaves_its_flows_to_the_others_and_so_does_the_data_plane(
     let world = World::start(&file("kvm", ""));
     world.all_serve(3);
     let flows = world.flows();
-    kill(&world.status()["routers"][1]["pid"]);
+    world.kill(1);
     all_resume(&flows, "a back end was killed");
     world.all_serve(3);
     kill(&world.status()["data_plane"]);
@@ -193,7 +207,7 @@ mod long {
             world.all_serve(3);
             let flows = world.flows();
             for member in 0..3_usize {
-                kill(&world.status()["routers"][member]["pid"]);
+                world.kill(member);
                 all_resume(&flows, "a back end was killed");
             }
             world.all_serve(3);

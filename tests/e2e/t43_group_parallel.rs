@@ -117,10 +117,18 @@ impl World {
         }
     }
 
+    /// The process of a member, which is named while the data plane answers.
     fn pid(&self, member: &str) -> u32 {
-        let routers = self.routers(&["--members"]);
-        let own = routers.iter().find(|router| router["name"] == member).expect("it is there");
-        u32::try_from(own["pid"].as_u64().expect("it has a process")).expect("small")
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let routers = self.routers(&["--members"]);
+            let own = routers.iter().find(|router| router["name"] == member).expect("it is there");
+            if let Some(pid) = own["pid"].as_u64() {
+                return u32::try_from(pid).expect("small");
+            }
+            assert!(Instant::now() < end, "{member} has no process: {own}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
     }
 
     fn finish(self) -> String {

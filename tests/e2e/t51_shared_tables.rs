@@ -83,11 +83,19 @@ impl World {
         }
     }
 
+    /// The process of a member, which is named while the data plane answers.
     fn pid(&self, member: &str) -> u64 {
-        let status = self.told(&["ps", "--json", "--members"]);
-        let routers = status["routers"].as_array().expect("routers");
-        let own = routers.iter().find(|router| router["name"] == member).expect("it is there");
-        own["pid"].as_u64().expect("it has a process")
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let status = self.told(&["ps", "--json", "--members"]);
+            let routers = status["routers"].as_array().expect("routers");
+            let own = routers.iter().find(|router| router["name"] == member).expect("it is there");
+            if let Some(pid) = own["pid"].as_u64() {
+                return pid;
+            }
+            assert!(Instant::now() < end, "{member} has no process: {own}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
     }
 
     /// The rights and the inode of each mapping of shared memory of this name in the process of each member.

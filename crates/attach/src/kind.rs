@@ -156,6 +156,8 @@ pub struct AttachmentProperties {
     pub changes_interfaces: bool,
     /// Its name is an interface of the host that it is based on.
     pub is_on_interface: bool,
+    /// This interface is moved into the namespace of the router, so that nothing else can be based on it.
+    pub is_moved: bool,
     /// It is created by us, and created again if it is deleted; otherwise an existing resource is used.
     pub is_made: bool,
     /// A frame costs a system call.

@@ -151,6 +151,10 @@ impl Plan {
             let names: Vec<&str> = self.routers.iter().map(|router| router.name.as_str()).collect();
             BadValue(format!("there is no router {router:?}; routers: {}", names.join(", ")))
         })?;
+        if found.group().is_some() && is_of_rates(key) {
+            let what = format!("router {router}: {key}: a part of a group has none in this version");
+            return Err(BadValue(what));
+        }
         found.set(key, value)?;
         let faults = verify::verify(&plan);
         if faults.is_empty() { Ok(plan) } else { Err(plan.errors(faults).of_setting(router, key)) }
@@ -175,6 +179,11 @@ impl Errors {
         let lines: Vec<String> = self.errors.iter().map(line).collect();
         BadValue(format!("router {router}: {key}: {}", lines.join("; ")))
     }
+}
+
+/// Returns true if a key is that of a promised rate or of a highest one, which groups and their parts do not have.
+pub(crate) fn is_of_rates(key: &str) -> bool {
+    ["guarantee", "limit"].iter().any(|table| is_below(key, table))
 }
 
 /// Returns true if a key is `table` itself, or one of its keys.

@@ -17,6 +17,7 @@ pub(crate) fn verify(plan: &Plan) -> Vec<Fault> {
     nic_names(plan, &mut faults);
     uplinks(plan, &mut faults);
     made_interfaces(plan, &mut faults);
+    moved_interfaces(plan, &mut faults);
     macs(plan, &mut faults);
     networks(plan, &mut faults);
     addresses_on_switches(plan, &mut faults);
@@ -153,6 +154,21 @@ fn made_interfaces(plan: &Plan, faults: &mut Vec<Fault>) {
             );
             faults.push(at.fault("attach", what));
         }
+    }
+}
+
+/// Checks that nothing is based on an interface that is moved into the namespace of a router. Two routers that move one interface are
+/// reported by [`uplinks`].
+fn moved_interfaces(plan: &Plan, faults: &mut Vec<Fault>) {
+    let mut movers: HashMap<&str, Located<'_>> = HashMap::new();
+    for at in located(plan).filter(|at| at.nic.attach.traits().is_moved) {
+        movers.entry(at.nic.attach.name()).or_insert(at);
+    }
+    for at in located(plan).filter(|at| !at.nic.attach.traits().is_moved) {
+        let Some(mover) = at.nic.attach.lower().and_then(|name| movers.get(name)) else { continue };
+        let (moved, line) = (mover.nic.attach.to_string(), mover.line(plan, "attach"));
+        let what = format!("{moved:?} in line {line} moves this interface away; choose another interface");
+        faults.push(at.fault("attach", what));
     }
 }
 

@@ -181,8 +181,13 @@ fn sample(running: &RunningRouter) -> Sample {
     // For a guest other than our firmware there is no rule about what its vCPUs should do.
     let ours = guest.engine() != Engine::Linux;
     let words = machine.shared().vcpus.iter().zip(machine.exits()).enumerate().filter(|_| ours);
-    let vcpus =
-        words.map(|(n, (shared, exits))| VcpuSample::read(shared, exits, guest.vcpu_time(n))).collect();
+    let is_shared = guest.process().is_some() && machine.vcpus() > 1;
+    let vcpus = words
+        .map(|(n, (shared, exits))| VcpuSample {
+            is_shared,
+            ..VcpuSample::read(shared, exits, guest.vcpu_time(n))
+        })
+        .collect();
     let nics = guest.plan().nics.iter().zip(guest.nics()).flat_map(|(nic, queues)| {
         let name = |way: &str| format!("{}.{way}", nic.name);
         let rx = NicSample::read(name("rx"), &queues.rx_ledger()).with_broken(queues.rx_broken());

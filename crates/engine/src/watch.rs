@@ -24,7 +24,8 @@
 //! A host that was suspended, or so busy that no look took place, must not make an innocent router guilty. So
 //! time is the time that the watch has *observed*: each look adds the time since the last one, at most
 //! [`Rules::longest_step`]. A vCPU whose thread got no CPU since it was challenged is given
-//! [`Rules::starved_grace`].
+//! [`Rules::starved_grace`]; so is each of several vCPUs of a process, as the time of the process does not tell
+//! which of its threads got it.
 
 mod epochs;
 mod heartbeat;
@@ -103,7 +104,7 @@ pub struct Rules {
     pub heartbeat: Duration,
     /// Time within which a vCPU must answer, or adopt an epoch of the routes.
     pub grace: Duration,
-    /// Limit in place of `grace` for a vCPU whose thread got no CPU.
+    /// Limit in place of `grace` for a vCPU whose thread got no CPU, or may have got none.
     pub starved_grace: Duration,
     /// Time within which a firmware must serve. It takes milliseconds; but on an overloaded host a vCPU that
     /// sets up its devices waits in KVM for seconds, and its own CPU time is spent on emulating ring 0
@@ -151,6 +152,8 @@ pub struct VcpuSample {
     /// CPU time of its thread; for a process, whose threads cannot be queried one by one, of the whole
     /// process.
     pub cpu: Duration,
+    /// True if that is the CPU time of other vCPUs as well.
+    pub is_shared: bool,
     /// Register and configuration accesses so far.
     pub accesses: u64,
 }
@@ -170,6 +173,7 @@ impl VcpuSample {
             answer: shared.answer.0.load(Acquire),
             epoch: shared.fib_epoch.0.load(Acquire),
             cpu,
+            is_shared: false,
             accesses: accesses.iter().map(|counter| counter.get()).fold(0, u64::wrapping_add),
         }
     }
@@ -330,7 +334,7 @@ fn broken_ring(sample: &Sample) -> Option<Charge> {
     Charge::new(Kind::BrokenRing, format!("it broke the ring of {nic}, which the host has stopped: {why}"))
 }
 
-/// Returns the time limit of a vCPU: one whose thread got no CPU since `then` has more.
+/// Returns the time limit of a vCPU: one whose thread got no CPU since `then`, or may have got none, has more.
 fn answer_limit(rules: &Rules, vcpu: &VcpuSample, then: Duration) -> Duration {
-    if vcpu.cpu > then { rules.grace } else { rules.starved_grace }
+    if vcpu.cpu > then && !vcpu.is_shared { rules.grace } else { rules.starved_grace }
 }

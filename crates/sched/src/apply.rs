@@ -1,7 +1,6 @@
 //! Carries an outline out on the host, and undoes it. Needs privileges.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -23,9 +22,11 @@ use crate::thread::{Class, Thread};
 use crate::topology::Topology;
 use crate::undo::Undo;
 
+mod affinity;
 mod placed;
 mod shared;
 
+use affinity::Unmoved;
 use placed::Placed;
 
 /// Time slice of an ordinary NAPI thread: the shortest that the kernel accepts. The queue of a veth pair holds 256 frames, which
@@ -48,6 +49,8 @@ pub struct Applier {
     /// Objects that are no longer needed but were in use when they were to be removed.
     leaving: Vec<Undo>,
     placed: BTreeMap<(String, Class), Placed>,
+    /// Interrupts that could not be moved.
+    unmoved: Unmoved,
 }
 
 impl Applier {
@@ -66,6 +69,7 @@ impl Applier {
             undos: Vec::new(),
             leaving: Vec::new(),
             placed: BTreeMap::new(),
+            unmoved: Unmoved::default(),
         }
     }
 
@@ -82,7 +86,7 @@ impl Applier {
         }
         let was_whole = std::mem::replace(&mut self.is_whole, false);
         self.groups(outline, was_whole)?;
-        self.interrupts(outline, was_whole)?;
+        self.move_interrupts(outline, was_whole);
         (self.outline, self.is_whole) = (outline.clone(), true);
         Ok(())
     }
@@ -230,24 +234,6 @@ impl Applier {
         }
     }
 
-    /// Moves interrupts; `was_whole`: those of the previous outline are where it says.
-    fn interrupts(&mut self, outline: &Outline, was_whole: bool) -> Result<(), ApplyError> {
-        for wanted in &outline.interrupts {
-            let path = wanted.path();
-            let is_moved = self.undos.iter().any(|undo| undo.path() == path);
-            if was_whole && is_moved && self.outline.interrupts.contains(wanted) {
-                continue;
-            }
-            let what =
-                format!("interrupt {} of {} to CPU {}", wanted.irq.number, wanted.interface, wanted.cpus);
-            let error = |error| ApplyError::host(what.clone(), error);
-            let was = fs::read_to_string(&path).map_err(error)?.trim().to_owned();
-            self.record(Undo::Setting { path: path.clone(), was });
-            cgroup::write(&path, &wanted.cpus.to_string()).map_err(error)?;
-        }
-        Ok(())
-    }
-
     fn group_path(&self, hierarchy: &Hierarchy, name: &str) -> PathBuf {
         hierarchy.base.join(format!("{}{}.{name}", exclusive_cpus::OURS, self.run))
     }
@@ -255,7 +241,8 @@ impl Applier {
     /// Places those of `threads` that are not placed yet or whose place has changed. Threads without an error
     /// have their place; those with a passing error ([`ApplyError::is_passing`]) get it when they are passed
     /// again. Afterwards, objects that only the previous outline needed are removed; if another run holds the
-    /// lock for that, or ending threads are still in them, the next call tries again.
+    /// lock for that, or ending threads are still in them, the next call tries again. Interrupts that
+    /// [`Applier::make`] could not move are reported once.
     pub fn place(&mut self, threads: &[Thread]) -> Vec<ApplyError> {
         self.placed.retain(|_, placed| placed.task.is_there());
         let mut moves: Vec<(&Thread, Schedule)> = Vec::new();
@@ -285,6 +272,7 @@ impl Applier {
         if errors.is_empty() {
             errors.extend(self.retire());
         }
+        errors.extend(self.unmoved.report());
         errors
     }
 

@@ -106,6 +106,25 @@ impl Hierarchy {
             )
         })
     }
+
+    /// Smallest quota of this group and those above it, with its period, in µs, if ours must not exceed it. Version 1 refuses a larger
+    /// one below it (`tg_cfs_schedulable_down` of kernel/sched/core.c); in version 2 the smaller one applies.
+    pub(crate) fn quota_us(&self) -> Option<(u64, u64)> {
+        if self.version == Version::V2 {
+            return None;
+        }
+        let read = |group: &Path, file: &str| -> Option<i64> {
+            fs::read_to_string(group.join(file)).ok()?.trim().parse().ok()
+        };
+        let of = |group: &Path| Some((read(group, "cpu.cfs_quota_us")?, read(group, "cpu.cfs_period_us")?));
+        // Above the mount point no folder has such files. A quota of -1 is no limit.
+        let limits = self.base.ancestors().map_while(of);
+        let limits = limits.filter_map(|(quota, period)| {
+            Some((u64::try_from(quota).ok()?, u64::try_from(period).ok()?))
+        });
+        let product = |quota: u64, period: u64| u128::from(quota) * u128::from(period);
+        limits.min_by(|a, b| product(a.0, b.1).cmp(&product(b.0, a.1)))
+    }
 }
 
 /// Returns true if a v2 group may contain partitions. The root has no file that says so. Since Linux 6.7 a

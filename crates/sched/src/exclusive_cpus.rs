@@ -75,6 +75,7 @@ pub(crate) fn remove(
 }
 
 fn make_v1(base: &Path, path: &Path, cpus: &CpuSet) -> io::Result<()> {
+    without_overlap(base, path, cpus)?;
     rebalance(base, Some(cpus))?;
     cgroup::make(path, Version::V1)?;
     write(&path.join("cpuset.cpus"), &cpus.to_string())?;
@@ -99,7 +100,7 @@ fn rebalance(base: &Path, more: Option<&CpuSet>) -> io::Result<()> {
         return Ok(());
     }
     cgroup::make(&rest, Version::V1)?;
-    let all: CpuSet = read(&base.join("cpuset.cpus"))?.trim().parse().map_err(io::Error::other)?;
+    let all = CpuSet::from_kernel(&read(&base.join("cpuset.cpus"))?).map_err(io::Error::other)?;
     let others = CpuSet::from_cpus(all.cpus().iter().copied().filter(|cpu| !exclusive.contains(cpu)));
     let others = others.map_or_else(|| "\n".to_owned(), |others| others.to_string());
     write(&rest.join("cpuset.cpus"), &others)?;
@@ -117,17 +118,40 @@ pub(crate) fn shared(hierarchy: &Hierarchy) -> Vec<u32> {
 
 /// CPUs of all exclusive cpusets of our runs.
 fn exclusive(base: &Path) -> io::Result<Vec<u32>> {
-    let mut cpus = Vec::new();
+    let sets = exclusive_sets(base)?;
+    Ok(sets.iter().flat_map(|(_, cpus)| cpus.cpus()).copied().collect())
+}
+
+/// Exclusive cpusets of our runs, with their CPUs.
+fn exclusive_sets(base: &Path) -> io::Result<Vec<(PathBuf, CpuSet)>> {
+    let mut sets = Vec::new();
     for entry in fs::read_dir(base)? {
         let path = entry?.path();
         let is_ours = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(OURS));
         let is_exclusive = || read(&path.join(EXCLUSIVE_V1)).is_ok_and(|text| text.trim() == "1");
         if is_ours && is_exclusive() {
-            let set: Option<CpuSet> = read(&path.join("cpuset.cpus"))?.trim().parse().ok();
-            cpus.extend(set.iter().flat_map(|set| set.cpus()));
+            let cpus: Option<CpuSet> = read(&path.join("cpuset.cpus"))?.trim().parse().ok();
+            sets.extend(cpus.map(|cpus| (path, cpus)));
         }
     }
-    Ok(cpus)
+    Ok(sets)
+}
+
+/// Checks that none of these CPUs is in an exclusive cpuset other than that of this path: the kernel refuses an
+/// overlap with EINVAL, which does not say with what.
+fn without_overlap(base: &Path, path: &Path, cpus: &CpuSet) -> io::Result<()> {
+    let overlaps = |(other, held): &(PathBuf, CpuSet)| {
+        other.as_path() != path && held.cpus().iter().any(|cpu| cpus.cpus().contains(cpu))
+    };
+    let Some((other, held)) = exclusive_sets(base)?.into_iter().find(overlaps) else { return Ok(()) };
+    let name = other.file_name().unwrap_or_default().to_string_lossy();
+    let run = name.strip_prefix(OURS).and_then(|name| name.rsplit_once(".cpus"));
+    let run = run.map_or(&*name, |(run, _)| run);
+    let what = format!(
+        "CPU {held} is exclusive to the run {run} ({}); choose other CPUs, or stop that run",
+        other.display()
+    );
+    Err(io::Error::other(what))
 }
 
 fn make_v2(base: &Path, path: &Path, cpus: &CpuSet) -> io::Result<()> {
@@ -172,5 +196,29 @@ mod tests {
             shared(&Hierarchy { version, home: base.clone(), base })
         };
         assert_eq!((found(Version::V1), found(Version::V2)), (vec![2, 3], vec![]));
+    }
+
+    #[test]
+    fn exclusive_cpus_of_another_run_are_refused_by_its_name() {
+        let root = tempfile::tempdir().expect("a folder");
+        let base = root.path();
+        let held = base.join("ringroad-my.lab.cpus2-3");
+        fs::create_dir(&held).expect("made");
+        fs::write(held.join("cpuset.cpus"), "2-3\n").expect("written");
+        fs::write(held.join(EXCLUSIVE_V1), "1\n").expect("written");
+        let hierarchy = Hierarchy { version: Version::V1, home: base.to_owned(), base: base.to_owned() };
+        let cpus: CpuSet = "3-4".parse().expect("a set");
+        let own = path(&hierarchy, "edge", &cpus);
+        let refused = make(&hierarchy, &own, &cpus, None).expect_err("CPU 3 is taken").to_string();
+        let what = "CPU 2-3 is exclusive to the run my.lab";
+        assert_eq!(refused, format!("{what} ({}); choose other CPUs, or stop that run", held.display()));
+        assert!(!own.exists() && !base.join(REST).exists(), "nothing was made");
+        let is_free = |path: &Path, cpus: &str| {
+            let cpus = cpus.parse().expect("a set");
+            without_overlap(base, path, &cpus).is_ok()
+        };
+        assert!(is_free(&own, "4") && is_free(&held, "2-3"), "other CPUs, and what the run itself has left");
+        fs::write(held.join(EXCLUSIVE_V1), "0\n").expect("written");
+        assert!(is_free(&own, "3-4"), "they were given back");
     }
 }

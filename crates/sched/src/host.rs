@@ -54,6 +54,8 @@ pub struct Host {
     pub kernel: (u32, u32),
     /// Where groups with weights and quotas can be made, or why they cannot.
     pub cpu: Result<Hierarchy, String>,
+    /// Smallest quota of the groups around ours, with its period, in µs, if the kernel refuses larger ones.
+    pub quota_us: Option<(u64, u64)>,
     /// Where exclusive cpusets can be made, or why they cannot.
     pub cpuset: Result<Hierarchy, String>,
     /// True if this process sees kernel threads, which it does only in the host's initial PID namespace.
@@ -80,6 +82,7 @@ impl Default for Host {
             periods_us: (100, 4_194_304),
             kernel: (6, 1),
             cpu: Ok(hierarchy.clone()),
+            quota_us: None,
             cpuset: Ok(hierarchy),
             sees_kernel: true,
             not_for_kernel: None,
@@ -110,6 +113,7 @@ impl Host {
             kernel: version,
             sees_kernel: fs::read_to_string("/proc/2/comm").is_ok_and(|name| name.trim_end() == "kthreadd"),
             not_for_kernel: cpu.as_ref().ok().and_then(Hierarchy::refuses_kernel),
+            quota_us: cpu.as_ref().ok().and_then(Hierarchy::quota_us),
             cpu,
             cpuset: Hierarchy::find("cpuset"),
             group_rt_us,

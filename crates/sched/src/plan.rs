@@ -176,6 +176,9 @@ fn shares_right(key: &str, router: &Router, shares: Shares, known: &SchedFacts) 
     if let Some(why) = known.host.not_for_kernel.as_ref().filter(|_| router.is_in_kernel()) {
         return Some(format!("{why}; start from the root group, or remove this key"));
     }
+    if let Some(what) = shares.quota.and_then(|quota| quota_right(quota, known)) {
+        return Some(what);
+    }
     let (by, other) = match router.vhost {
         _ if router.is_in_kernel() => ("a kernel router", "engine"),
         VhostThreads::Kernel => ("vhost = \"kernel\"", "vhost"),
@@ -186,6 +189,19 @@ fn shares_right(key: &str, router: &Router, shares: Shares, known: &SchedFacts) 
             "Linux {}.{} does not hold threads of the kernel to a quota (they never return to user space), and {by} forwards by \
              such; remove quota, or write another {other}",
             known.host.kernel.0, known.host.kernel.1
+        )
+    })
+}
+
+/// Refuses a quota, in thousandths of a CPU, that exceeds that of the groups around ours.
+fn quota_right(quota: u32, known: &SchedFacts) -> Option<String> {
+    let (most, period) = known.host.quota_us?;
+    let exceeds = u128::from(quota) * u128::from(period) > u128::from(most) * 1000;
+    exceeds.then(|| {
+        format!(
+            "a quota of {} CPUs is more than the control group that this process is in has, {most} µs of each {period} µs \
+             (cpu.cfs_quota_us, cpu.cfs_period_us), and the kernel refuses that; write less, or start from another group",
+            f64::from(quota) / 1000.0
         )
     })
 }

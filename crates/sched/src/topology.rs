@@ -82,10 +82,12 @@ impl Topology {
     }
 }
 
-/// CPUs that a file lists; empty if there is no such file.
+/// CPUs that a file lists, without those whose numbers no mask of ours has; empty if there is no such file.
 fn list(path: &Path) -> Vec<u32> {
     let text = fs::read_to_string(path).unwrap_or_default();
-    text.trim().parse().map_or_else(|_| Vec::new(), |set: CpuSet| set.cpus().to_vec())
+    let listed = CpuSet::from_kernel(&text);
+    let usable = |set: CpuSet| set.cpus().iter().copied().filter(|cpu| *cpu <= CpuSet::LAST).collect();
+    listed.map_or_else(|_| Vec::new(), usable)
 }
 
 /// CPUs that share the last-level cache.

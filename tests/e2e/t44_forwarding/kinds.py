@@ -25,8 +25,11 @@ ROUTER, HOST, FAR = "02:00:00:00:39:01", "02:00:00:00:39:08", "02:00:00:00:39:09
 SOURCE, TARGET, OWN = "192.0.2.8", "198.51.100.9", "192.0.2.1"
 BEYOND = "203.0.113.7"
 SOURCE6, TARGET6, OWN6, BEYOND6 = "2001:db8:1::8", "2001:db8:2::9", "2001:db8:1::1", "2001:db8:9::7"
-# Time for what leaves a router on a busy host; and the least time between two kinds, below the rates of errors.
-PATIENCE, PAUSE = 0.4, 0.03
+RIGHT = "02:00:00:00:39:02"
+# How long a marker may take on a busy host, when it is sent again, and the least time between two kinds, below the rates of errors.
+PATIENCE, AGAIN, PAUSE = 60, 1, 0.06
+# How the payload of a marker begins. Every router forwards markers, in order with what came before them.
+MARK = b"marker of kinds.py "
 
 
 def link(namespace, interface):
@@ -254,36 +257,61 @@ def told(frame):
     return f"to {packet.dst}: {frame[12:length].hex()}"
 
 
-def answers(links):
-    """Collects what leaves the router: until nothing more has come for a while."""
-    found = []
-    end = time.monotonic() + PATIENCE
+def marker(number, to_right):
+    """A frame that crosses the router from one side to the other."""
+    payload = UDP(sport=4001, dport=5001) / Raw(MARK + number.to_bytes(4, "big"))
+    if to_right:
+        return bytes(ether(IP(src=SOURCE, dst=TARGET, id=8) / payload))
+    return bytes(ether(IP(src=TARGET, dst=SOURCE, id=8) / payload, to=RIGHT, source=FAR))
+
+
+def received(links, seconds):
+    """Yields what leaves the router within this time: the side, and the frame."""
+    end = time.monotonic() + seconds
     while (left := end - time.monotonic()) > 0:
         for ready in select.select(links, [], [], left)[0]:
             frame, address = ready.recvfrom(65536)
-            if address[2] == 4:  # PACKET_OUTGOING
+            if address[2] != 4:  # PACKET_OUTGOING
+                yield "left" if ready is links[0] else "right", frame
+
+
+def cross(links, number, to_right):
+    """Has a marker cross the router. Returns what else left it until then."""
+    sender, due = (links[0], "right") if to_right else (links[1], "left")
+    found, sent = [], marker(number, to_right)
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        sender.send(sent)
+        for side, frame in received(links, AGAIN):
+            payload = frame[42:]
+            if payload.startswith(MARK):
+                if side == due and payload[len(MARK):].startswith(number.to_bytes(4, "big")):
+                    return found
                 continue
             text = told(frame)
             if text is not None:
-                found.append(f"{'left' if ready is links[0] else 'right'} {text}")
-                end = min(end, time.monotonic() + PAUSE)
-    return sorted(found)
+                found.append(f"{side} {text}")
+    sys.exit(f"marker {number} does not leave the router on the {due}")
+
+
+def answers(links, number):
+    """Collects what has left the router for what was sent before: all that leaves it before markers to both sides.
+
+    The last one is behind what the router makes by a slower way than that by which the first one went.
+    """
+    markers = [(3 * number, True), (3 * number + 1, False), (3 * number + 2, True)]
+    return sorted(text for at, to_right in markers for text in cross(links, at, to_right))
 
 
 def main():
     links = [link(sys.argv[1], sys.argv[2]), link(sys.argv[3], sys.argv[4])]
     # The router may not be there yet, or have something to announce.
-    probe = bytes(ether(IP(src=SOURCE, dst=TARGET, id=1) / datagram()))
-    end = time.monotonic() + 60
-    while time.monotonic() < end:
-        links[0].send(probe)
-        if any(" to " in one for one in answers(links)):
-            break
-    time.sleep(2.5)
-    answers(links)
-    for name, frame in {**four(), **six()}.items():
+    answers(links, 0)
+    for _ in received(links, 2.5):
+        pass
+    for number, (name, frame) in enumerate({**four(), **six()}.items(), 1):
         links[0].send(frame)
-        print(json.dumps({"name": name, "out": answers(links)}), flush=True)
+        print(json.dumps({"name": name, "out": answers(links, number)}), flush=True)
         time.sleep(PAUSE)
 
 

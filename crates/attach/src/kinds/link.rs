@@ -14,6 +14,7 @@ pub(crate) const KIND: Kind = Kind {
     traits: |_| AttachmentProperties {
         changes_interfaces: true,
         is_on_interface: true,
+        is_moved: true,
         ..AttachmentProperties::default()
     },
     kernel: Some(KernelUse { look, origin, open: None, has_napi: true }),

@@ -6,7 +6,7 @@ use super::{BEFORE_NUMBER, Group, GroupKind, Interconnect, MOST_BALANCERS, MOST_
 use crate::cpus::CpuSet;
 use crate::mac::Mac;
 use crate::plan::{Attach, Neighbour, Nic, Plan, Router, Switch};
-use crate::setting::Setting;
+use crate::setting::{Setting, is_of_rates};
 use crate::source_lines::SourceLines;
 use crate::values::BadValue;
 use crate::verify::verify;
@@ -108,17 +108,18 @@ impl Plan {
             let names: Vec<&str> = self.groups.iter().map(|group| group.name.as_str()).collect();
             BadValue(format!("there is no group {name:?}; groups: {}", names.join(", ")))
         })?;
+        let key = group.members_key();
         let most = MOST_MEMBERS - group.remote_members().count() as u32;
         let (min, max) = group.scale.map_or((1, most), |scale| (scale.min, scale.max));
         if !(min..=max).contains(&members) {
-            let what = format!("group {name}: members: {members} is out of range; write {min} to {max}");
+            let what = format!("group {name}: {key}: {members} is out of range; write {min} to {max}");
             return Err(BadValue(what));
         }
         group.members = members;
         group.parked = group.parked.min(members.saturating_sub(1));
         plan.regroup(self);
         let faults = verify(&plan);
-        if faults.is_empty() { Ok(plan) } else { Err(plan.errors(faults).of_setting(name, "members")) }
+        if faults.is_empty() { Ok(plan) } else { Err(plan.errors(faults).of_setting(name, key)) }
     }
 
     /// The plan with so many members of a group awake: of those that there are the youngest are parked, and more are started where there
@@ -187,7 +188,7 @@ impl Plan {
     /// # Errors
     /// As those of [`Plan::with`], which this is for groups.
     pub(crate) fn with_in_group(&self, name: &str, key: &str, value: &str) -> Result<Self, BadValue> {
-        if ["guarantee", "limit"].contains(&key.split('.').next().unwrap_or(key)) {
+        if is_of_rates(key) {
             return Err(BadValue(format!("group {name}: {key}: a group has none in this version")));
         }
         let mut plan = self.clone();

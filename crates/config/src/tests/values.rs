@@ -14,6 +14,9 @@ fn cpu_sets_are_shown_as_the_kernel_does() {
     for text in ["", "a", "1-", "-1", "2-1", "1,,2", "1024", "0-4294967295", "+1"] {
         assert!(text.parse::<CpuSet>().is_err(), "{text}");
     }
+    let of_kernel = CpuSet::from_kernel("0-1,1024-1030\n").map(|set| set.to_string());
+    assert_eq!(of_kernel, Ok("0-1,1024-1030".to_owned()), "the kernel knows higher numbers");
+    assert!(CpuSet::from_kernel("0-4294967295").is_err());
 }
 
 #[test]

@@ -28,7 +28,8 @@ impl Heartbeat {
         let silent = |(index, vcpu): (usize, &VcpuSample)| {
             let then = self.cpu.get(index).copied().unwrap_or_default();
             let late = vcpu.answer != self.challenge && waited >= answer_limit(rules, vcpu, then);
-            late.then(|| describe(index, waited, vcpu.cpu.saturating_sub(then)))
+            let cpu = (!vcpu.is_shared).then(|| vcpu.cpu.saturating_sub(then));
+            late.then(|| describe(index, waited, cpu))
         };
         Charge::new(Kind::Silent, sample.vcpus.iter().enumerate().find_map(silent)?)
     }
@@ -51,14 +52,13 @@ impl Heartbeat {
 }
 
 /// Describes what the vCPU does instead. One that is woken and sleeps again uses microseconds; one that spins
-/// uses all the CPU time that it gets, which may be little on a busy host.
-fn describe(index: usize, waited: Duration, cpu: Duration) -> String {
-    let how = if cpu.is_zero() {
-        "its thread got no CPU"
-    } else if cpu > waited / 50 {
-        "it spins"
-    } else {
-        "it sleeps, and interrupts do not wake it"
+/// uses all the CPU time that it gets, which may be little on a busy host. `None`: the CPU time of its thread is not known.
+fn describe(index: usize, waited: Duration, cpu: Option<Duration>) -> String {
+    let how = match cpu {
+        None => "it spins or sleeps, or its thread got no CPU",
+        Some(cpu) if cpu.is_zero() => "its thread got no CPU",
+        Some(cpu) if cpu > waited / 50 => "it spins",
+        Some(_) => "it sleeps, and interrupts do not wake it",
     };
     format!("vCPU {index} has not answered for {:.1} s: {how}", waited.as_secs_f64())
 }

@@ -101,6 +101,22 @@ fn one_whose_thread_gets_no_cpu_is_given_time() {
     assert_eq!(charge.line, "vCPU 0 has not answered for 10.0 s: its thread got no CPU");
 }
 
+/// As with the vCPUs of a process, whose CPU time is known only as a whole.
+#[test]
+fn one_beside_a_busy_one_may_have_got_no_cpu_and_is_given_time() {
+    let mut played = Played::new(2);
+    played.sample.vcpus.iter_mut().for_each(|vcpu| vcpu.is_shared = true);
+    let one_is_busy = |played: &mut Played| {
+        let challenge = played.challenge;
+        played.sample.vcpus[0].answer = challenge;
+        played.sample.vcpus.iter_mut().for_each(|vcpu| vcpu.cpu += LOOK);
+    };
+    assert_eq!(played.play(Duration::from_secs(9), one_is_busy), None);
+    let (_, charge) = played.play(MINUTE, one_is_busy).expect("not for ever");
+    let line = "vCPU 1 has not answered for 10.0 s: it spins or sleeps, or its thread got no CPU";
+    assert_eq!((charge.kind, charge.line.as_str()), (Kind::Silent, line));
+}
+
 #[test]
 fn a_host_that_was_suspended_makes_nobody_guilty() {
     let mut played = Played::new(1);

@@ -1,3 +1,4 @@
+use std::fs;
 use std::slice::from_ref;
 use std::sync::mpsc::channel;
 
@@ -6,6 +7,7 @@ use rustix::process::getpid;
 use rustix::thread::{gettid, sched_getaffinity};
 
 use super::*;
+use crate::interrupts::{Interrupt, Irq};
 use crate::outline::{CpuNeighbours, Placement, Slot};
 use crate::task::ThreadIdentity;
 
@@ -97,4 +99,30 @@ fn a_weight_goes_back_after_an_outline_that_could_not_be_made() {
     applier.make(&before).expect("it is there");
     assert_eq!(weight(), "1024");
     fs::remove_file(edge.join("cpu.shares")).expect("it was there");
+}
+
+/// As with one that the kernel manages itself.
+#[test]
+fn an_interrupt_that_cannot_be_moved_is_reported_once() {
+    let interrupt = |number| Interrupt {
+        interface: "eth0".to_owned(),
+        irq: Irq { number, name: "x".to_owned() },
+        cpus: CpuSet::from_cpus([0]).expect("a CPU"),
+    };
+    // No host has such interrupts.
+    let outline = Outline {
+        interrupts: [u32::MAX - 1, u32::MAX].map(interrupt).into(),
+        ..outline(None, Policy::Other)
+    };
+    let mut applier = Applier::new("t", Path::new("/nonexistent"), |_| {});
+    let mut told = || {
+        applier.make(&outline).expect("the rest is made");
+        Vec::from_iter(applier.place(&[]).iter().map(ToString::to_string))
+    };
+    let [first, second] = [told(), told()];
+    let line = "interrupts 4294967294 of eth0, 4294967295 of eth0 stay where they are: ";
+    assert!(matches!(first.as_slice(), [only] if only.starts_with(line)), "{first:?}");
+    assert!(second.is_empty(), "{second:?}");
+    assert!(applier.undos().is_empty(), "nothing is to be undone");
+    assert_eq!(applier.outline, outline, "it is in force");
 }

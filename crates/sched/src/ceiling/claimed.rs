@@ -41,29 +41,41 @@ impl OrphanedGroup {
 /// Makes a group under the first unused one of its names, and claims it. A run of the same name that looks
 /// for left-over groups may lock one that was just made, and remove it: then the next name is taken. No claim
 /// is returned if every one was locked by others; any user who can open the folder can do that, and so
-/// prevents its removal.
+/// prevents its removal. After an error none of the groups made is left.
 pub(super) fn make_claimed(
+    name: &Path,
+    tell: impl FnMut(&Path),
+    claim: impl FnMut(&Path) -> io::Result<OwnedFd>,
+) -> io::Result<(PathBuf, Option<OwnedFd>)> {
+    let mut lost = Vec::new();
+    let made = make_until_claimed(name, tell, claim, &mut lost);
+    // A name that became free may have been used again.
+    let kept = made.as_ref().ok().map(|(group, _)| group);
+    lost.iter().filter(|lost| Some(*lost) != kept).for_each(|lost| drop(fs::remove_dir(lost)));
+    made
+}
+
+/// Makes groups until one is claimed; those that were made in vain are added to `lost`.
+fn make_until_claimed(
     name: &Path,
     mut tell: impl FnMut(&Path),
     mut claim: impl FnMut(&Path) -> io::Result<OwnedFd>,
+    lost: &mut Vec<PathBuf>,
 ) -> io::Result<(PathBuf, Option<OwnedFd>)> {
-    let mut lost: Vec<PathBuf> = Vec::new();
-    let (group, claim) = loop {
+    loop {
         let group = free(name);
         tell(&group);
         fs::create_dir(&group)?;
         match claim(&group) {
-            Ok(folder) => break (group, Some(folder)),
+            Ok(folder) => return Ok((group, Some(folder))),
             Err(error) if !matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::NotFound) => {
+                lost.push(group);
                 return Err(error);
             }
-            Err(_) if lost.len() + 1 == CLAIMS => break (group, None),
+            Err(_) if lost.len() + 1 == CLAIMS => return Ok((group, None)),
             Err(_) => lost.push(group),
         }
-    };
-    // A name that became free may have been used again.
-    lost.iter().filter(|lost| **lost != group).for_each(|lost| drop(fs::remove_dir(lost)));
-    Ok((group, claim))
+    }
 }
 
 /// First unused one of a group's names.

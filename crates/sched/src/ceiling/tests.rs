@@ -190,6 +190,22 @@ fn a_group_that_somebody_else_always_holds_is_made_all_the_same() {
     assert_eq!(there.collect::<Vec<_>>(), [group]);
 }
 
+/// As with a process that may open no more files.
+#[test]
+fn no_group_is_left_behind_when_one_cannot_be_claimed() {
+    let base = tempfile::tempdir().expect("a folder");
+    let mut looks = 0;
+    let fails = |_: &Path| {
+        looks += 1;
+        let error = if looks == 1 { Errno::WOULDBLOCK } else { Errno::MFILE };
+        Err(error.into())
+    };
+    let refused = make_claimed(&base.path().join("a.1"), |_| {}, fails).expect_err("it cannot be claimed");
+    assert_eq!(refused.raw_os_error(), Some(Errno::MFILE.raw_os_error()));
+    assert_eq!(looks, 2);
+    assert_eq!(fs::read_dir(base.path()).expect("a folder").count(), 0);
+}
+
 fn numbered(name: &Path, number: u32) -> PathBuf {
     PathBuf::from(format!("{}.{number}", name.display()))
 }

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use config::{Fault, Guarantee, Plan, Policy, Router};
 
 use super::ORDINARY;
-use super::thread_groups::{AdmissionContext, ThreadGroup, cost_on, cpu_of, parts_of};
-use crate::Outline;
+use super::thread_groups::{AdmissionContext, ThreadGroup, cost_on, parts_of};
 use crate::guarantee::{Controller, Core, Need, Promise};
+use crate::{Outline, Slot};
 
 /// Part of a CPU that can be promised: real-time throttling and the kernel's own threads want the rest.
 const MOST: f64 = 0.90;
@@ -76,15 +76,22 @@ fn promise(router: &Router, guarantee: Guarantee, parts: &[ThreadGroup]) -> Prom
 
 fn cores(parts: &[ThreadGroup], outline: &Outline, hertz: f64) -> Vec<Core> {
     let cpus: BTreeSet<u32> = parts.iter().map(|part| part.cpu).collect();
-    let reserved = |cpu: u32| -> f64 {
-        let held = outline.slots.iter().filter(|slot| cpu_of(slot) == Some(cpu));
-        held.filter_map(|slot| match slot.schedule.policy {
-            Policy::Deadline(held) => Some(held.share()),
-            _ => None,
-        })
-        .sum()
+    cpus.into_iter().map(|cpu| Core { cpu, hertz, most: MOST, reserved: reserved(outline, cpu) }).collect()
+}
+
+/// Part of a CPU that reservations may take: wholly those that may run there, wherever else they may.
+fn reserved(outline: &Outline, cpu: u32) -> f64 {
+    let is_exclusive = outline.islands.iter().any(|island| island.cpus.cpus().contains(&cpu));
+    let may_run = |slot: &&Slot| match &slot.schedule.cpus {
+        Some(cpus) => cpus.cpus().contains(&cpu),
+        // The kernel places it on all CPUs that are not exclusive.
+        None => !is_exclusive,
     };
-    cpus.into_iter().map(|cpu| Core { cpu, hertz, most: MOST, reserved: reserved(cpu) }).collect()
+    let shares = outline.slots.iter().filter(may_run).filter_map(|slot| match slot.schedule.policy {
+        Policy::Deadline(held) => Some(held.share()),
+        _ => None,
+    });
+    shares.sum::<f64>().min(1.0)
 }
 
 /// Sum of the weights of control groups without a promise, by CPU: those of routers and of balancers; at least
@@ -116,6 +123,25 @@ fn others(plan: &Plan, outline: &Outline) -> BTreeMap<u32, u64> {
 mod tests {
     use super::*;
     use crate::tests::{host, outline, plan, router};
+
+    #[test]
+    fn a_reservation_counts_on_each_cpu_where_it_may_run() {
+        let deadline = "sched = { vcpu = { policy = \"deadline\", runtime = \"3ms\", period = \"10ms\" } }";
+        let guest = |name: &str, lines: &str| router(name, &format!("{deadline}\n{lines}"));
+        let parts = |text: &str| {
+            let outline = outline(text, &host(4));
+            [0, 1, 2].map(|cpu| (super::reserved(&outline, cpu) * 1000.0).round())
+        };
+        let on_one = guest("one", "pin = { vcpu = \"1\" }");
+        assert_eq!(parts(&on_one), [0.0, 300.0, 0.0]);
+        assert_eq!(parts(&guest("two", "affinity = { vcpu = \"0-1\" }")), [300.0, 300.0, 0.0]);
+        let anywhere = guest("any", "affinity = { vcpu = \"free\" }");
+        assert_eq!(parts(&anywhere), [300.0; 3]);
+        // The kernel places none on exclusive CPUs.
+        assert_eq!(parts(&(on_one + &anywhere)), [300.0; 3]);
+        let many = ["a", "b", "c", "d"].map(|name| guest(name, "affinity = { vcpu = \"free\" }")).concat();
+        assert_eq!(parts(&many), [1000.0; 3], "no more than the whole CPU");
+    }
 
     #[test]
     fn each_group_beside_a_promise_counts() {

@@ -228,7 +228,7 @@ fn recall(parts: &mut [ThreadGroup], context: &AdmissionContext<'_>) {
 }
 
 /// CPU of a thread that is confined to one.
-pub(super) fn cpu_of(slot: &Slot) -> Option<u32> {
+fn cpu_of(slot: &Slot) -> Option<u32> {
     match slot.schedule.cpus.as_ref()?.cpus() {
         [cpu] => Some(*cpu),
         _ => None,

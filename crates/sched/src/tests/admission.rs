@@ -229,3 +229,20 @@ fn shares_without_groups() {
         "f.toml:3: router.sched: there is no group to be had: no cgroup hierarchy with the controller cpu is mounted"
     );
 }
+
+#[test]
+fn a_quota_above_that_of_the_groups_around_ours_is_refused() {
+    let text = |quota: &str| {
+        router("edge", &format!("sched = {{ policy = \"shares\", weight = 1, quota = {quota} }}"))
+    };
+    let mut known = host(2);
+    outline(&text("2"), &known);
+    known.host.quota_us = Some((150_000, 100_000));
+    outline(&text("1.5"), &known);
+    assert_eq!(
+        refusal(&text("1.501"), &known),
+        "f.toml:3: router.sched: a quota of 1.501 CPUs is more than the control group that this process is in has, 150000 µs of \
+         each 100000 µs (cpu.cfs_quota_us, cpu.cfs_period_us), and the kernel refuses that; write less, or start from another \
+         group"
+    );
+}

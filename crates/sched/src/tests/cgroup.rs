@@ -1,6 +1,7 @@
 //! Locating control groups.
 
 use std::fs;
+use std::path::Path;
 
 use config::Shares;
 
@@ -111,4 +112,31 @@ fn threads_of_the_kernel_enter_groups_of_the_root_alone() {
     assert_eq!(refuses(Version::V1), None);
     let why = refuses(Version::V2).expect("it is below the root");
     assert!(why.contains("cannot enter groups below") && !why.contains('\n'), "{why}");
+}
+
+#[test]
+fn the_smallest_quota_of_the_groups_around_ours_bounds_it_in_version_1() {
+    let root = tempfile::tempdir().expect("a folder");
+    let outer = root.path().join("outer");
+    let base = outer.join("inner/base");
+    fs::create_dir_all(&base).expect("made");
+    let found = |version| {
+        let (base, home) = (base.clone(), base.clone());
+        Hierarchy { version, base, home }.quota_us()
+    };
+    assert_eq!(found(Version::V1), None, "a kernel without quotas");
+    let set = |group: &Path, quota: &str, period: &str| {
+        fs::write(group.join("cpu.cfs_quota_us"), format!("{quota}\n")).expect("written");
+        fs::write(group.join("cpu.cfs_period_us"), format!("{period}\n")).expect("written");
+    };
+    for group in [base.clone(), outer.join("inner"), outer.clone()] {
+        set(&group, "-1", "100000");
+    }
+    assert_eq!(found(Version::V1), None, "no limit");
+    set(&outer, "150000", "100000");
+    set(&base, "30000", "10000");
+    assert_eq!(found(Version::V1), Some((150_000, 100_000)));
+    set(&base, "14000", "10000");
+    assert_eq!(found(Version::V1), Some((14_000, 10_000)));
+    assert_eq!(found(Version::V2), None);
 }

@@ -56,6 +56,20 @@ fn a_host_that_tells_of_its_cpus_only() {
 }
 
 #[test]
+fn cpus_that_no_mask_has_are_left_out() {
+    let root = tempfile::tempdir().expect("a folder");
+    write(root.path(), "cpu/online", "0-1,1022-1025");
+    write(root.path(), "cpu/isolated", "1,1024");
+    write(root.path(), "node/online", "0-1");
+    write(root.path(), "node/node0/cpulist", "0-1");
+    write(root.path(), "node/node1/cpulist", "1022-1025");
+    let topology = Topology::read_from(root.path());
+    let told: Vec<_> = topology.cpus.iter().map(|cpu| (cpu.number, cpu.node, cpu.isolated)).collect();
+    assert_eq!(told, [(0, 0, false), (1, 0, true), (1022, 1, false), (1023, 1, false)]);
+    assert_eq!(topology.allowed, [0, 1, 1022, 1023].into());
+}
+
+#[test]
 fn what_others_do_on_each_cpu() {
     let before =
         "cpu  9 0 0 9 0 0 0 0 0 0\ncpu0 100 0 50 800 50 0 0 0 0 0\ncpu1 7 7 7 7 7 7 7 7 7 7\nintr 5\n";

@@ -66,6 +66,27 @@ fn a_setting_of_a_group_is_one_of_its_members() {
 }
 
 #[test]
+fn no_part_of_a_group_has_a_rate() {
+    let machines = good(&multistage("balancer = \"vm\"\n"));
+    for (plan, part) in [(good(PARALLEL), "core_1"), (machines, "core_lb0")] {
+        for (key, value) in [("limit", "1kpps"), ("guarantee", "1kpps"), ("guarantee.frame", "60")] {
+            let refused = plan.with(part, key, value).expect_err("refused").to_string();
+            let due = format!("router {part}: {key}: a part of a group has none in this version");
+            assert_eq!(refused, due);
+        }
+        assert!(plan.with(part, "spin", "70us").is_ok(), "other settings may be set");
+    }
+}
+
+#[test]
+fn a_number_out_of_range_is_reported_under_the_key_of_the_file() {
+    for (text, key) in [(PARALLEL.to_owned(), "members"), (multistage(""), "backends")] {
+        let refused = good(&text).with_members("core", 65).expect_err("refused").to_string();
+        assert_eq!(refused, format!("group core: {key}: 65 is out of range; write 1 to 64"));
+    }
+}
+
+#[test]
 fn cpus_are_dealt_out_over_members() {
     let pins = |plan: &Plan| -> Vec<String> {
         let pin = |router: &Router| router.pin.vcpu.as_ref().map(ToString::to_string).unwrap_or_default();

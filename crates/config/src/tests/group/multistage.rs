@@ -131,7 +131,7 @@ fn back_ends_on_other_hosts_have_the_highest_numbers() {
     assert_eq!(stations, [Mac::derived("core_63", "wan"), Mac::derived("core_63", "lan")]);
     assert!(group.is_elsewhere("core_62") && !group.is_elsewhere("core_61") && !group.is_elsewhere("core_0"));
     let refused = plan.with_members("core", 63).expect_err("refused").to_string();
-    assert_eq!(refused, "group core: members: 63 is out of range; write 1 to 62");
+    assert_eq!(refused, "group core: backends: 63 is out of range; write 1 to 62");
     let told = errors(&text("remote = 2\n").replace("backends = 3", "backends = 63"));
     assert!(told.contains("group.remote: there are at most 64 back ends"), "{told}");
     let told = errors(&multistage("balancer = \"vm\"\nremote = 1\n"));
