@@ -233,9 +233,8 @@ fn try_kills(victims: &[&str], and_the_data_plane: bool) -> String {
         let before = victim.contains("_lb").then(|| world.links_moved(victim));
         world.kill(victim);
         all_resume(&flows, victim);
-        let has_moved = |counters: &Counters| {
-            before.is_none_or(|before| counters.get("duo.group.links_moved") > before)
-        };
+        let has_moved =
+            |counters: &Counters| before.is_none_or(|before| counters.get("duo.group.links_moved") > before);
         world.waits_for(victim, has_moved);
         world.all_serve(3, 2);
     }

@@ -119,9 +119,8 @@ impl Hierarchy {
         let of = |group: &Path| Some((read(group, "cpu.cfs_quota_us")?, read(group, "cpu.cfs_period_us")?));
         // Above the mount point no folder has such files. A quota of -1 is no limit.
         let limits = self.base.ancestors().map_while(of);
-        let limits = limits.filter_map(|(quota, period)| {
-            Some((u64::try_from(quota).ok()?, u64::try_from(period).ok()?))
-        });
+        let limits = limits
+            .filter_map(|(quota, period)| Some((u64::try_from(quota).ok()?, u64::try_from(period).ok()?)));
         let product = |quota: u64, period: u64| u128::from(quota) * u128::from(period);
         limits.min_by(|a, b| product(a.0, b.1).cmp(&product(b.0, a.1)))
     }
