@@ -7,9 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use fd_passing::file_type;
 use port::pcap::Pcap;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::{FileType, fstat};
+use rustix::fs::FileType;
 use rustix::io::Errno;
 use sandbox::{Class, Confinement};
 use threads::Thread;
@@ -37,7 +38,7 @@ impl SlowFileWriter {
     /// # Errors
     /// The file's type cannot be determined.
     pub fn new(file: File, stop: Arc<AtomicBool>) -> io::Result<Self> {
-        let is_file = FileType::from_raw_mode(fstat(&file)?.st_mode) == FileType::RegularFile;
+        let is_file = file_type(&file)? == FileType::RegularFile;
         Ok(Self { file, once: if is_file { FILE } else { PIPE }, stop, stopped: None })
     }
 
