@@ -24,6 +24,7 @@ mod file_opener;
 mod group_tables;
 mod kernels;
 mod killed_processes;
+mod lent_files;
 mod lifecycle;
 mod link_jobs;
 mod link_monitor;
