@@ -83,6 +83,29 @@ fn a_path_that_is_taken_is_left_alone_and_a_deserted_one_is_not() {
 }
 
 #[test]
+fn a_socket_whose_program_is_about_to_listen_is_not_deserted() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("a.sock");
+    let socket = || {
+        let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None);
+        let socket = socket.expect("a socket");
+        bind(&socket, &SocketAddrUnix::new(&path).expect("a short path")).expect("a free path");
+        socket
+    };
+    let starting = socket();
+    let listens = || listen(&starting, BACKLOG).expect("it is bound");
+    let error = remove_if_deserted(&path, listens).expect_err("it is in use").to_string();
+    assert!(error.contains("is a socket of another program"), "{error}");
+    UnixStream::connect(&path).expect("it is still there");
+    drop(starting);
+    // Another process removes it first, or nothing happens.
+    remove_if_deserted(&path, || fs::remove_file(&path).expect("it is there")).expect("it is gone");
+    drop(socket());
+    remove_if_deserted(&path, || ()).expect("deserted");
+    assert!(!path.exists());
+}
+
+#[test]
 fn two_that_may_open_nothing_meet_in_a_passage() {
     let mut broker = SocketBroker::new("edge.wan").expect("a passage");
     let mut now = Instant::now();
