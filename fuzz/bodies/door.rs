@@ -8,6 +8,7 @@ use std::io::{Read, Write, pipe};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use door::{Door, SocketBroker};
 use rustix::net::SendFlags;
@@ -36,6 +37,8 @@ pub(crate) fn run(input: &[u8]) {
 /// A broker and a door to an unused path, the connections at their other ends, and the expected state.
 struct World {
     broker: SocketBroker,
+    /// Moment of the last service at the broker.
+    now: Instant,
     front: Door,
     back: Door,
     /// Door to a path at which no process listens.
@@ -59,7 +62,8 @@ impl World {
         let (front, back) = (inside(broker.front()), inside(broker.back()));
         let nowhere = Door::connect(Path::new("/nowhere/to/be/found")).expect("a door");
         let (fronts, backs) = (Vec::new(), Vec::new());
-        Self { broker, front, back, nowhere, fronts, backs, asked: 0, answers: 0 }
+        let now = Instant::now();
+        Self { broker, now, front, back, nowhere, fronts, backs, asked: 0, answers: 0 }
     }
 
     fn step(&mut self, what: u8, amount: u8, given: BorrowedFd<'_>) {
@@ -72,7 +76,9 @@ impl World {
                 if self.asked > 0 {
                     (self.asked, self.answers) = (self.asked - 1, self.answers + 1);
                 }
-                self.broker.serve_request();
+                // Some requests come during a pause.
+                self.now += Duration::from_millis(u64::from(amount));
+                self.broker.serve_request(self.now);
             }
             8 | 9 => self.fronts.extend(self.front.accept().expect("a sound holder")),
             10 | 11 => self.backs.extend(self.back.accept().expect("a sound holder")),

@@ -7,9 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use fd_passing::file_type;
 use port::pcap::Pcap;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::{FileType, fstat};
+use rustix::fs::FileType;
 use rustix::io::Errno;
 use sandbox::{Class, Confinement};
 use threads::Thread;
@@ -25,7 +26,8 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Writer that never blocks in a pipe for long after it was told to stop.
 pub struct SlowFileWriter {
-    file: File,
+    /// `None` once it is closed.
+    file: Option<File>,
     once: usize,
     stop: Arc<AtomicBool>,
     stopped: Option<Instant>,
@@ -37,14 +39,20 @@ impl SlowFileWriter {
     /// # Errors
     /// The file's type cannot be determined.
     pub fn new(file: File, stop: Arc<AtomicBool>) -> io::Result<Self> {
-        let is_file = FileType::from_raw_mode(fstat(&file)?.st_mode) == FileType::RegularFile;
-        Ok(Self { file, once: if is_file { FILE } else { PIPE }, stop, stopped: None })
+        let is_file = file_type(&file)? == FileType::RegularFile;
+        Ok(Self { file: Some(file), once: if is_file { FILE } else { PIPE }, stop, stopped: None })
+    }
+
+    /// Closes the file, which may wait for its server (FUSE, NFS).
+    fn close(&mut self) {
+        self.file = None;
     }
 
     /// Waits until the file is writable.
     fn wait(&mut self) -> io::Result<()> {
+        let file = self.file.as_ref().ok_or(ErrorKind::BrokenPipe)?;
         loop {
-            let mut fds = [PollFd::new(&self.file, PollFlags::OUT)];
+            let mut fds = [PollFd::new(file, PollFlags::OUT)];
             match poll(&mut fds, Some(&LOOK)) {
                 // A signal is sent to end the thread: check the flag.
                 Ok(0) | Err(Errno::INTR) => {}
@@ -64,7 +72,8 @@ impl Write for SlowFileWriter {
     fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
         self.wait()?;
         let some = octets.get(..self.once).unwrap_or(octets);
-        match self.file.write(some) {
+        let file = self.file.as_mut().ok_or(ErrorKind::BrokenPipe)?;
+        match file.write(some) {
             // Another writer has used the room: treat it like a short write, which is repeated.
             Err(error) if error.kind() == ErrorKind::WouldBlock => Err(ErrorKind::Interrupted.into()),
             written => written,
@@ -80,7 +89,7 @@ impl Write for SlowFileWriter {
 pub type Capture = Arc<Pcap<SlowFileWriter>>;
 
 /// Starts the thread of this name that writes the frames of a capture to its file, with this pause between
-/// writes, until `stop` is set; then writes once more.
+/// writes, until `stop` is set; then writes once more, and closes the file.
 ///
 /// # Errors
 /// No thread can be started.
@@ -96,7 +105,8 @@ pub fn write_out(
             let is_last = stop.load(Ordering::Acquire);
             capture.write_out();
             if is_last {
-                return;
+                // Here, because no other thread may wait for that.
+                return capture.with_writer(SlowFileWriter::close);
             }
             std::thread::sleep(pause);
         }

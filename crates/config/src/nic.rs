@@ -12,6 +12,7 @@ use crate::plan::{
 use crate::read::{remember, required_name, valued};
 use crate::section::{Keywords, NumberOr, Section, WithLine};
 use crate::six;
+use crate::values;
 
 /// Most NICs of a router, as the firmware's tables have room for.
 const MOST_NICS: usize = bootinfo::MAX_NICS;
@@ -68,7 +69,7 @@ pub(crate) fn read_all(section: &Section<'_>, index: usize, router: &Router, pla
 
 fn read(section: &Section<'_>, router: &Router, plan: &Plan) -> Nic {
     section.expect_keys(&keys::names(&keys::nic()), &[]);
-    let name = required_name(section, "\"wan\"");
+    let name = required_name(section, "\"wan\"", values::nic_name);
     let attach = attachment::read(section, plan);
     let mac = valued(section, "mac", "\"02:00:00:00:00:01\"", station_mac);
     let device = model::read(section);

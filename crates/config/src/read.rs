@@ -145,7 +145,7 @@ pub(crate) fn router(section: &Section<'_>, index: usize, plan: &mut Plan) -> Ro
     for key in keys::names(keys::ROUTER) {
         remember(plan, (index, None), key, section.line_of(key));
     }
-    let name = required_name(section, "\"edge\"");
+    let name = required_name(section, "\"edge\"", values::router_name);
     let pin = affinity::pin(section, index, plan);
     let (guarantee, limit) = (rate::guarantee(section), rate::limit(section));
     let engine = section.word("engine", &ENGINES);
@@ -211,9 +211,13 @@ fn role(section: &Section<'_>) -> Role {
 }
 
 /// Parses a required name; an empty one stands for an invalid one, which was reported.
-pub(crate) fn required_name(section: &Section<'_>, example: &str) -> String {
+pub(crate) fn required_name(
+    section: &Section<'_>,
+    example: &str,
+    check: fn(&str) -> Result<(), String>,
+) -> String {
     let Some(WithLine { value, line }) = section.required_text("name", example) else { return String::new() };
-    match values::name(value) {
+    match check(value) {
         Ok(()) => value.to_owned(),
         Err(what) => {
             section.fault(line, "name", what);

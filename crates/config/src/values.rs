@@ -20,9 +20,29 @@ pub(crate) const MOST_MEMORY: u64 = 1024 * MIB;
 /// Default memory of a router, if it does not need more: 8 MiB for the firmware, 24 MiB for rings and buffers.
 pub(crate) const DEFAULT_MEMORY: u64 = 32 * MIB;
 
-/// Validates the name of a switch, router or NIC.
+/// Validates the name of a switch, VLAN or VRF, and what is common to all names but that of a run.
 pub(crate) fn name(text: &str) -> Result<(), String> {
     plain_name(text, 14)
+}
+
+/// Validates the name of a router or a group. The names of its counters begin with it.
+pub(crate) fn router_name(text: &str) -> Result<(), String> {
+    name(text)?;
+    if text == "switch" {
+        return Err(format!("the counters of switches begin with {text:?}; choose another"));
+    }
+    Ok(())
+}
+
+/// Validates the name of a NIC, which has the second or third place in the names of counters: `edge.wan.rx`,
+/// `edge.vcpu0.wan`.
+pub(crate) fn nic_name(text: &str) -> Result<(), String> {
+    name(text)?;
+    let is_number = |rest: &str| !rest.is_empty() && rest.bytes().all(|octet| octet.is_ascii_digit());
+    if text.strip_prefix("vcpu").is_some_and(is_number) || ["balancer", "exit"].contains(&text) {
+        return Err(format!("{text:?} has a meaning in the names of counters; choose another"));
+    }
+    Ok(())
 }
 
 /// Validates the name of a run, which may be a little longer because file names are.

@@ -15,6 +15,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::Duration;
 
 use rustix::fs::{Mode, fchmod};
 use rustix::net::{
@@ -221,22 +223,47 @@ fn bound(path: &Path) -> Result<UnixListener, rustix::io::Errno> {
     Ok(socket.into())
 }
 
+/// Time that a program has between bind(2) and listen(2). Until then its socket looks deserted.
+const UNTIL_LISTEN: Duration = Duration::from_millis(20);
+
 /// Removes a deserted socket.
 ///
 /// # Errors
 /// There is none, or a program listens there.
 pub fn remove_deserted(path: &Path) -> Result<(), Error> {
-    let taken = |why| Error::taken(path, why);
-    let file =
-        fs::symlink_metadata(path).map_err(|error| Error::system(format!("{}", path.display()), error))?;
+    remove_if_deserted(path, || sleep(UNTIL_LISTEN))
+}
+
+/// Removes a socket that is deserted before and after a pause.
+fn remove_if_deserted(path: &Path, pause: impl FnOnce()) -> Result<(), Error> {
+    let failed = |what: &str, error| Error::system(format!("{what}{}", path.display()), error);
+    let file = fs::symlink_metadata(path).map_err(|error| failed("", error))?;
     if !file.file_type().is_socket() {
-        return Err(taken("is a file, but no socket"));
+        return Err(Error::taken(path, "is a file, but no socket"));
     }
+    if !is_deserted(path)? {
+        return Ok(());
+    }
+    pause();
+    if !is_deserted(path)? {
+        return Ok(());
+    }
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed("removing ", error)),
+        _ => Ok(()),
+    }
+}
+
+/// Returns true if a socket is deserted, and false if it was removed.
+///
+/// # Errors
+/// A program listens there.
+fn is_deserted(path: &Path) -> Result<bool, Error> {
     match dial(path) {
-        Err(rustix::io::Errno::CONNREFUSED) => {}
-        _ => return Err(taken("is a socket of another program")),
+        Err(rustix::io::Errno::CONNREFUSED) => Ok(true),
+        Err(rustix::io::Errno::NOENT) => Ok(false),
+        _ => Err(Error::taken(path, "is a socket of another program")),
     }
-    fs::remove_file(path).map_err(|error| Error::system(format!("removing {}", path.display()), error))
 }
 
 /// Connects without blocking; the connection itself is in blocking mode.

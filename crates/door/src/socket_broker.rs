@@ -10,8 +10,13 @@
 use std::os::fd::BorrowedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use super::{Door, Error};
+
+/// Pause after a request, so that a process that asks without end costs the holder little. Others ask at most
+/// ten times a second.
+pub(super) const PAUSE: Duration = Duration::from_millis(10);
 
 /// Two doors, connected to each other on requests at the front.
 #[derive(Debug)]
@@ -20,6 +25,8 @@ pub struct SocketBroker {
     front: Door,
     /// The door at which their other ends are delivered.
     back: Door,
+    /// End of the pause after the last request.
+    next: Option<Instant>,
 }
 
 impl SocketBroker {
@@ -28,7 +35,8 @@ impl SocketBroker {
     /// # Errors
     /// No descriptors are left.
     pub fn new(name: &str) -> Result<Self, Error> {
-        Ok(Self { front: Door::connect(Path::new(name))?, back: Door::connect(Path::new(name))? })
+        let door = || Door::connect(Path::new(name));
+        Ok(Self { front: door()?, back: door()?, next: None })
     }
 
     /// Returns the door for the requesting process.
@@ -59,18 +67,33 @@ impl SocketBroker {
         Ok(())
     }
 
-    /// Returns descriptors that are readable when a connection is requested.
-    pub fn asked(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.front.asked().into_iter().chain(self.back.asked())
+    /// Returns descriptors that are readable when a connection is requested; none during a pause.
+    pub fn asked(&self, now: Instant) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let doors = [&self.front, &self.back].into_iter().filter(move |_| self.due(now).is_none());
+        doors.filter_map(Door::asked)
     }
 
-    /// Connects a requester with the waiting process. Never blocks.
-    pub fn serve_request(&self) {
-        // The waiting process may request as well; it is served when the other one requests.
-        self.back.was_asked();
-        if !self.front.was_asked() {
+    /// Returns the end of the pause, if there is one.
+    pub fn due(&self, now: Instant) -> Option<Instant> {
+        self.next.filter(|next| now < *next)
+    }
+
+    /// Connects a requester with the waiting process, except during a pause. Never blocks.
+    pub fn serve_request(&mut self, now: Instant) {
+        if self.due(now).is_some() {
             return;
         }
+        // The waiting process may request as well; it is served when the other one requests.
+        let (is_awaited, is_asked) = (self.back.was_asked(), self.front.was_asked());
+        if is_awaited || is_asked {
+            self.next = Some(now + PAUSE);
+        }
+        if is_asked {
+            self.connect();
+        }
+    }
+
+    fn connect(&self) {
         match UnixStream::pair() {
             Ok((one, other)) => {
                 self.back.hand_over(Ok(other.into()));

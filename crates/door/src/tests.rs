@@ -1,9 +1,11 @@
 use std::fs::Permissions;
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
+use std::time::Instant;
 
 use rustix::thread::UnshareFlags;
 
+use super::socket_broker::PAUSE;
 use super::*;
 
 /// Sends something through a connection, and receives it at the other end.
@@ -81,36 +83,81 @@ fn a_path_that_is_taken_is_left_alone_and_a_deserted_one_is_not() {
 }
 
 #[test]
+fn a_socket_whose_program_is_about_to_listen_is_not_deserted() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("a.sock");
+    let socket = || {
+        let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None);
+        let socket = socket.expect("a socket");
+        bind(&socket, &SocketAddrUnix::new(&path).expect("a short path")).expect("a free path");
+        socket
+    };
+    let starting = socket();
+    let listens = || listen(&starting, BACKLOG).expect("it is bound");
+    let error = remove_if_deserted(&path, listens).expect_err("it is in use").to_string();
+    assert!(error.contains("is a socket of another program"), "{error}");
+    UnixStream::connect(&path).expect("it is still there");
+    drop(starting);
+    // Another process removes it first, or nothing happens.
+    remove_if_deserted(&path, || fs::remove_file(&path).expect("it is there")).expect("it is gone");
+    drop(socket());
+    remove_if_deserted(&path, || ()).expect("deserted");
+    assert!(!path.exists());
+}
+
+#[test]
 fn two_that_may_open_nothing_meet_in_a_passage() {
     let mut broker = SocketBroker::new("edge.wan").expect("a passage");
+    let mut now = Instant::now();
     let inside = |door: &Door| {
         let copy = door.descriptor().try_clone_to_owned().expect("a copy");
         Door::adopt(door.path(), door.listens(), copy)
     };
     let (front, back) = (inside(broker.front()), inside(broker.back()));
     back.request().expect("asked");
-    broker.serve_request();
+    broker.serve_request(now);
     assert!(back.accept().expect("not yet").is_none() && front.accept().expect("not yet").is_none());
     for _ in 0..3 {
         front.request().expect("asked");
-        assert!(broker.asked().count() == 2);
-        broker.serve_request();
+        now += PAUSE;
+        assert!(broker.asked(now).count() == 2);
+        broker.serve_request(now);
         let (here, there) = (front.accept().expect("an answer"), back.accept().expect("an answer"));
         meet(&here.expect("one end"), &there.expect("the other"));
     }
     // The successor of a dead process does not receive requests made before.
     front.request().expect("asked");
-    broker.serve_request();
+    broker.serve_request(now + PAUSE);
     broker.renew_front().expect("another front");
     broker.renew_back().expect("another back");
     let (next, last) = (inside(broker.front()), inside(broker.back()));
     assert!(next.accept().expect("not yet").is_none() && last.accept().expect("not yet").is_none());
     next.request().expect("asked");
-    broker.serve_request();
+    broker.serve_request(now + 2 * PAUSE);
     meet(
         &next.accept().expect("an answer").expect("one"),
         &last.accept().expect("an answer").expect("other"),
     );
+}
+
+#[test]
+fn a_process_that_asks_without_end_is_served_after_pauses() {
+    let mut broker = SocketBroker::new("edge.wan").expect("a broker");
+    let copy = broker.front().descriptor().try_clone_to_owned().expect("a copy");
+    let front = Door::adopt(broker.front().path(), broker.front().listens(), copy);
+    let now = Instant::now();
+    assert!(broker.due(now).is_none());
+    front.request().expect("asked");
+    broker.serve_request(now);
+    front.accept().expect("an answer").expect("one end");
+    front.request().expect("asked");
+    broker.serve_request(now);
+    assert!(front.accept().expect("not yet").is_none());
+    assert_eq!(broker.asked(now).count(), 0, "its request wakes no thread");
+    let due = broker.due(now).expect("a pause");
+    assert_eq!(broker.asked(due).count(), 2);
+    broker.serve_request(due);
+    front.accept().expect("an answer").expect("one end");
 }
 
 #[test]

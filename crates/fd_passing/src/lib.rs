@@ -3,7 +3,8 @@
 //!
 //! The meaning of the octets, and of each descriptor, is up to the protocol on top. This crate provides what
 //! all of them need: a receiver accepts a limited number of descriptors, excess ones are reported, each
-//! descriptor has an owner from the first moment, and none is inherited by programs that are executed later.
+//! descriptor has an owner from the first moment, none is inherited by programs that are executed later, and
+//! the type of a received file is read without asking the program that may serve it ([`file_type`]).
 #![forbid(unsafe_code)]
 
 use std::io::{IoSlice, IoSliceMut};
@@ -11,6 +12,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::cmsg_space;
+use rustix::fs::{AtFlags, FileType, StatxFlags, statx};
 use rustix::io::{Errno, Result};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
@@ -68,6 +70,18 @@ pub fn receive(socket: impl AsFd, octets: &mut [u8], most: usize, flags: RecvFla
     let truncated = descriptors.len() > most || came.flags.contains(ReturnFlags::CTRUNC);
     descriptors.truncate(most);
     Ok(Received { octets: came.bytes, descriptors, truncated })
+}
+
+/// Returns the type of an open file; that of an anonymous inode of the kernel is [`FileType::Unknown`].
+///
+/// fstat(2) asks the server of a file on FUSE, which may be the sender of the descriptor and need not answer.
+/// This call accepts what the kernel remembers, which is enough, because the type of a file never changes.
+///
+/// # Errors
+/// Those of statx(2).
+pub fn file_type(file: impl AsFd) -> Result<FileType> {
+    let status = statx(file, c"", AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC, StatxFlags::TYPE)?;
+    Ok(FileType::from_raw_mode(status.stx_mode.into()))
 }
 
 #[cfg(test)]

@@ -1,10 +1,18 @@
+use std::ffi::CString;
+use std::fs::File;
 use std::io::{Read, pipe};
+use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use rustix::fs::{MemfdFlags, fstat, ftruncate, memfd_create};
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::fs::{MemfdFlags, Mode, OFlags, fstat, ftruncate, memfd_create, open};
 use rustix::io::{FdFlags, fcntl_getfd, ioctl_fionbio};
+use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
 use super::*;
 
@@ -97,4 +105,41 @@ fn where_nobody_listens_there_is_an_error_and_no_signal() {
     let (here, there) = UnixStream::pair().expect("a pair");
     drop(there);
     assert_eq!(send(&here, b"x", &[&here], SendFlags::empty()), Err(Errno::PIPE));
+}
+
+#[test]
+fn files_have_their_types() {
+    let memory = memfd_create("file", MemfdFlags::CLOEXEC).expect("a descriptor");
+    let event = eventfd(0, EventfdFlags::CLOEXEC).expect("a descriptor");
+    let (reader, _writer) = pipe().expect("a pipe");
+    assert_eq!(file_type(memory), Ok(FileType::RegularFile));
+    assert_eq!(file_type(event), Ok(FileType::Unknown));
+    assert_eq!(file_type(reader), Ok(FileType::Fifo));
+}
+
+#[test]
+fn the_type_of_a_file_is_known_while_its_server_does_not_answer() {
+    let Ok(server) = File::options().read(true).write(true).open("/dev/fuse") else {
+        println!("SKIPPED: this host has no FUSE that this user may use (/dev/fuse)");
+        return;
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    let options = format!("fd={},rootmode=40000,user_id=0,group_id=0", server.as_raw_fd());
+    let options = CString::new(options).expect("text");
+    let flags = MountFlags::NOSUID | MountFlags::NODEV;
+    if let Err(error) = mount("none", folder.path(), "fuse", flags, options.as_c_str()) {
+        println!("SKIPPED: this user may not mount a file system of FUSE ({error})");
+        return;
+    }
+    let file = open(folder.path(), OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).expect("nothing is asked");
+    let (tell, told) = mpsc::channel();
+    let asker = thread::spawn(move || {
+        let _ = tell.send(file_type(&file));
+    });
+    let found = told.recv_timeout(Duration::from_secs(30));
+    // Without a server, no thread waits for an answer any more.
+    drop(server);
+    unmount(folder.path(), UnmountFlags::DETACH).expect("it was mounted");
+    asker.join().expect("no panic");
+    assert_eq!(found, Ok(Ok(FileType::Directory)));
 }

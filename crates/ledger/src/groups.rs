@@ -33,7 +33,8 @@ counters! {
         drop_bad_ring,
         /// Frames for a station, group or VLAN that the driver's filters exclude.
         drop_filtered,
-        /// Packets lost because they cannot be segmented as the driver requested.
+        /// Packets lost because they cannot be segmented as the driver requested, or because the driver has
+        /// stopped accepting their offloads while they were on the way.
         drop_bad_offload,
         /// Moved frames whose checksum is left to the consumer.
         left_checksum,

@@ -15,6 +15,7 @@ mod message;
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
 use anyhow::{Context, Result, bail, ensure};
 use rustix::io::Errno;
@@ -63,7 +64,7 @@ struct Descriptors {
 struct Piece {
     octets: Vec<u8>,
     sent: usize,
-    descriptors: Vec<OwnedFd>,
+    descriptors: Vec<Arc<OwnedFd>>,
 }
 
 /// A message and its descriptors.
@@ -101,11 +102,25 @@ impl Link {
         self.flush()
     }
 
+    /// Sends a message with a descriptor that the caller keeps and closes itself, because that may block; once
+    /// it was sent, or cannot be sent any more, the caller is the only one that has it.
+    ///
+    /// # Errors
+    /// As for [`Link::send`].
+    pub fn lend(&mut self, message: &impl Serialize, descriptor: Arc<OwnedFd>) -> Result<()> {
+        self.queue(message, vec![descriptor])?;
+        self.flush()
+    }
+
     /// Queues a message for the next [`Link::flush`].
     ///
     /// # Errors
     /// The message is too long, or the peer does not read.
     pub fn put(&mut self, message: &impl Serialize, descriptors: Vec<OwnedFd>) -> Result<()> {
+        self.queue(message, descriptors.into_iter().map(Arc::new).collect())
+    }
+
+    fn queue(&mut self, message: &impl Serialize, descriptors: Vec<Arc<OwnedFd>>) -> Result<()> {
         let json = serde_json::to_vec(message).context("a message cannot be written")?;
         ensure!(json.len() <= LONGEST, "a message of {} octets; at most {LONGEST} can be sent", json.len());
         let count = descriptors.len();
@@ -246,7 +261,7 @@ impl Piece {
 
 /// Splits a frame into pieces: one octet with each group of descriptors except the last group, which
 /// accompanies the rest.
-fn pieces(json: &[u8], descriptors: Vec<OwnedFd>) -> Vec<Piece> {
+fn pieces(json: &[u8], descriptors: Vec<Arc<OwnedFd>>) -> Vec<Piece> {
     let mut octets = Vec::with_capacity(HEADER + json.len());
     octets.extend_from_slice(&(json.len() as u32).to_le_bytes());
     octets.extend_from_slice(&(descriptors.len() as u32).to_le_bytes());

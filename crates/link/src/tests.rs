@@ -2,6 +2,7 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 
 use rustix::net::SendFlags;
 use rustix::pipe::pipe;
@@ -52,6 +53,21 @@ fn messages_arrive_in_order_with_their_descriptors() {
     let mut text = String::new();
     read.read_to_string(&mut text).expect("read");
     assert_eq!(text, "x", "they are the two ends, in their order");
+}
+
+#[test]
+fn a_descriptor_that_is_lent_comes_back() {
+    let (mut a, mut b) = pair();
+    let (read, _write) = pipe().expect("a pipe");
+    let lent = Arc::new(read);
+    a.lend(&"file", lent.clone()).expect("sent");
+    assert_eq!(Arc::strong_count(&lent), 1);
+    let came = carry(&mut a, &mut b, 1);
+    assert_eq!(came.iter().map(|m| (m.0.as_str(), m.1.len())).collect::<Vec<_>>(), [("file", 1)]);
+    drop(b);
+    a.lend(&"file", lent.clone()).expect_err("the other side is gone");
+    drop(a);
+    assert_eq!(Arc::strong_count(&lent), 1);
 }
 
 #[test]
@@ -123,7 +139,8 @@ fn descriptors_that_nobody_asked_for_are_an_error() {
         let mut octets = beginning;
         let mut refused = false;
         for _ in 0..most {
-            let copies = (0..MOST_IN_A_PIECE).map(|_| null.try_clone().expect("a copy").into()).collect();
+            let copy = |_| Arc::new(OwnedFd::from(null.try_clone().expect("a copy")));
+            let copies = (0..MOST_IN_A_PIECE).map(copy).collect();
             let octets = std::mem::replace(&mut octets, b" ".to_vec());
             sender.pieces.push_back(super::Piece { octets, sent: 0, descriptors: copies });
             let _ = sender.flush();

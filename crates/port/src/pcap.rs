@@ -130,6 +130,11 @@ impl<W: Write + Send> Pcap<W> {
         self.settled.fetch_add(captured + lost, Ordering::Release);
     }
 
+    /// Gives access to the writer between writes, for instance to close its file in a thread that may wait for that.
+    pub fn with_writer<T>(&self, use_it: impl FnOnce(&mut W) -> T) -> T {
+        use_it(lock(&self.file).writer())
+    }
+
     fn capture(&self, frames: &[Frame<'_>]) {
         if self.has_failed() {
             return self.counters.drop_failed.add_shared(frames.len() as u64);

@@ -11,10 +11,10 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 
-/// Most mappings that can be guarded at the same time.
-pub const MOST: usize = 1024;
+/// Most mappings guarded at the same time: 32, the most that a peer may have, for each of 512 peers.
+pub const MOST: usize = 16_384;
 /// Value of `base` while a slot is being filled.
 const TAKEN: usize = 1;
 
@@ -22,12 +22,56 @@ const TAKEN: usize = 1;
 struct Place {
     base: AtomicUsize,
     octets: AtomicUsize,
+    /// Number of mappings that it was filled with so far.
+    fills: AtomicUsize,
     hit: AtomicBool,
 }
 
-static PLACES: [Place; MOST] =
-    [const { Place { base: AtomicUsize::new(0), octets: AtomicUsize::new(0), hit: AtomicBool::new(false) } };
-        MOST];
+impl Place {
+    const fn new() -> Self {
+        let (base, octets, fills) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
+        Self { base, octets, fills, hit: AtomicBool::new(false) }
+    }
+
+    /// Fills it with a mapping; returns false if it is not free.
+    fn fill(&self, base: usize, octets: usize) -> bool {
+        // Reading is much cheaper than trying.
+        if self.base.load(Ordering::Relaxed) != 0
+            || self.base.compare_exchange(0, TAKEN, Ordering::AcqRel, Ordering::Relaxed).is_err()
+        {
+            return false;
+        }
+        self.fills.fetch_add(1, Ordering::Relaxed);
+        // A reader of the new length finds the new number of fills.
+        fence(Ordering::Release);
+        self.hit.store(false, Ordering::Relaxed);
+        self.octets.store(octets, Ordering::Relaxed);
+        self.base.store(base, Ordering::Release);
+        true
+    }
+
+    fn free(&self) {
+        self.base.store(0, Ordering::Release);
+    }
+
+    /// Returns base and length of its mapping, both of the same one even while another thread fills it again.
+    fn mapping(&self) -> Option<(usize, usize)> {
+        loop {
+            let fills = self.fills.load(Ordering::Acquire);
+            let base = self.base.load(Ordering::Acquire);
+            if base <= TAKEN {
+                return None;
+            }
+            let octets = self.octets.load(Ordering::Relaxed);
+            fence(Ordering::Acquire);
+            if self.fills.load(Ordering::Relaxed) == fills {
+                return Some((base, octets));
+            }
+        }
+    }
+}
+
+static PLACES: [Place; MOST] = [const { Place::new() }; MOST];
 
 /// Previous handler, or the error of installing ours.
 static BEFORE: OnceLock<Result<libc::sigaction, i32>> = OnceLock::new();
@@ -51,16 +95,9 @@ impl Guard {
         if let Err(code) = BEFORE.get_or_init(listen) {
             return Err(io::Error::from_raw_os_error(*code));
         }
-        let free = |place: &Place| {
-            place.base.compare_exchange(0, TAKEN, Ordering::AcqRel, Ordering::Relaxed).is_ok()
-        };
-        let number = PLACES.iter().position(free).ok_or(io::ErrorKind::OutOfMemory)?;
-        if let Some(place) = PLACES.get(number) {
-            place.hit.store(false, Ordering::Relaxed);
-            place.octets.store(octets, Ordering::Relaxed);
-            place.base.store(base.as_ptr() as usize, Ordering::Release);
-        }
-        Ok(Self { place: number })
+        let is_filled = |place: &Place| place.fill(base.as_ptr() as usize, octets);
+        let place = PLACES.iter().position(is_filled).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(Self { place })
     }
 
     /// Returns true if memory was missing when it was touched.
@@ -72,7 +109,7 @@ impl Guard {
 impl Drop for Guard {
     fn drop(&mut self) {
         if let Some(place) = PLACES.get(self.place) {
-            place.base.store(0, Ordering::Release);
+            place.free();
         }
     }
 }
@@ -109,14 +146,13 @@ extern "C" fn handle(_signal: i32, info: *mut libc::siginfo_t, _context: *mut c_
 /// Replaces the mapping that contains the address by zeros. Returns false if there is none.
 fn replace(address: usize) -> bool {
     for place in &PLACES {
-        let base = place.base.load(Ordering::Acquire);
-        let octets = place.octets.load(Ordering::Relaxed);
-        if base > TAKEN && address.wrapping_sub(base) < octets {
+        let Some((base, octets)) = place.mapping() else { continue };
+        if address.wrapping_sub(base) < octets {
             place.hit.store(true, Ordering::Release);
             let protection = libc::PROT_READ | libc::PROT_WRITE;
             let flags = libc::MAP_FIXED | libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
             // SAFETY: the owner of a guard guarantees that the range is one mapping and that no code relies
-            // on its content (`Guard::over`).
+            // on its content (`Guard::over`). It is still there, because the interrupted code accesses it.
             let mapped = unsafe { libc::mmap(base as *mut c_void, octets, protection, flags, -1, 0) };
             return mapped != libc::MAP_FAILED;
         }
@@ -129,5 +165,36 @@ fn restore_previous_handler() {
     if let Some(Ok(before)) = BEFORE.get() {
         // SAFETY: it is the action that sigaction(2) returned when ours was installed.
         unsafe { libc::sigaction(libc::SIGBUS, before, std::ptr::null_mut()) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn base_and_length_belong_to_one_mapping_while_a_place_is_used_again() {
+        const FILLS: usize = 200_000;
+        let place = Place::new();
+        thread::scope(|scope| {
+            let writer = scope.spawn(|| {
+                for number in 0..FILLS {
+                    let base = (number % 2 + 1) << 20;
+                    assert!(place.fill(base, base >> 8), "it is free");
+                    place.free();
+                }
+            });
+            while !writer.is_finished() {
+                if let Some((base, octets)) = place.mapping() {
+                    assert_eq!(octets, base >> 8);
+                }
+            }
+        });
+        assert!(place.fill(1 << 20, 1) && !place.fill(2 << 20, 2), "one mapping has it");
+        assert_eq!(place.mapping(), Some((1 << 20, 1)));
+        place.free();
+        assert_eq!(place.mapping(), None);
     }
 }

@@ -236,6 +236,11 @@ impl Changes {
         self.under_way.iter().flat_map(|change| change.next.opened.brokers())
     }
 
+    /// Mutable [`Self::brokers`].
+    pub(super) fn brokers_mut(&mut self) -> impl Iterator<Item = &mut SocketBroker> {
+        self.under_way.iter_mut().flat_map(|change| change.next.opened.brokers_mut())
+    }
+
     /// Mutable [`Self::plan`], for tests.
     #[cfg(test)]
     pub(super) fn plan_mut(&mut self) -> Option<&mut Plan> {

@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use uplink::SocketBroker;
 
 use super::plane::Plane;
 use super::router_process::RouterProcess;
@@ -25,7 +24,8 @@ impl Supervisor {
         fds.extend(ends.map(|fd| add((fd, PollFlags::IN))));
         fds.extend(self.resources.bells().map(|fd| add((fd, PollFlags::IN))));
         if self.is_up() {
-            fds.extend(self.brokers().flat_map(SocketBroker::asked).map(|fd| add((fd, PollFlags::IN))));
+            let asked = self.brokers().flat_map(|broker| broker.asked(now));
+            fds.extend(asked.map(|fd| add((fd, PollFlags::IN))));
         }
         fds.extend(
             self.isolated
@@ -81,10 +81,12 @@ impl Supervisor {
         let lives = self.isolated.values().map(|isolated| &isolated.lifecycle).chain([&self.lifecycle]);
         let planes = lives.filter_map(|lifecycle| lifecycle.plane.as_ref());
         let planes = planes.flat_map(|plane| [plane.due(), plane.work_due(now), plane.stderr.due()]);
+        let brokers = self.brokers().map(|broker| broker.due(now).filter(|_| self.is_up()));
         let left = due
             .into_iter()
             .chain(self.isolated.values().map(again))
             .chain(planes)
+            .chain(brokers)
             .flatten()
             .min()
             .map(|due| due.saturating_duration_since(now));

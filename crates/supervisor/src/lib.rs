@@ -24,6 +24,7 @@ mod file_opener;
 mod group_tables;
 mod kernels;
 mod killed_processes;
+mod lent_files;
 mod lifecycle;
 mod link_jobs;
 mod link_monitor;
@@ -355,7 +356,7 @@ impl Supervisor {
         self.attend_placing(now);
         // Before the data plane is up, no thread waits at the other end.
         if self.is_up() {
-            self.brokers().for_each(SocketBroker::serve_request);
+            self.brokers_mut().for_each(|broker| broker.serve_request(now));
         }
         self.tend();
         self.mend(now);
@@ -377,6 +378,11 @@ impl Supervisor {
     /// Socket pairs between the processes of isolated routers and their NICs, with those of a change in progress.
     fn brokers(&self) -> impl Iterator<Item = &SocketBroker> {
         self.resources.brokers().chain(self.changes.brokers())
+    }
+
+    /// Mutable [`Self::brokers`].
+    fn brokers_mut(&mut self) -> impl Iterator<Item = &mut SocketBroker> {
+        self.resources.brokers_mut().chain(self.changes.brokers_mut())
     }
 
     fn attend_display(&mut self, now: Instant) {

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -202,6 +203,13 @@ impl Plane {
             _ => {}
         }
         self.send(message, descriptors, now);
+    }
+
+    /// Sends a message with a file that the caller closes. No deadline applies to its answer.
+    pub(crate) fn lend(&mut self, message: &ToPlane, file: Arc<OwnedFd>, now: Instant) {
+        if self.link.lend(message, file).is_err() {
+            self.closed.get_or_insert(now);
+        }
     }
 
     fn send(&mut self, message: &ToPlane, descriptors: Vec<OwnedFd>, now: Instant) {

@@ -12,6 +12,7 @@ use telemetry::Kind;
 
 use super::Supervisor;
 use super::change::QueuedRequest;
+use super::lent_files::LentFiles;
 use super::merged_reply::MergedReply;
 use crate::run_lock::RunLock;
 
@@ -48,6 +49,8 @@ pub(super) struct RequestRouter {
     asked: BTreeMap<u64, (Option<String>, Requester)>,
     pub(super) merged_replies: BTreeMap<u64, MergedReply>,
     next: u64,
+    /// Files of clients on their way to the data plane.
+    lent: LentFiles,
     /// Number of clients disconnected or refused as last reported.
     left: u64,
 }
@@ -62,7 +65,14 @@ impl RequestRouter {
         lock.add_rubbish(&folder.join(api::folder::SOCKET));
         lock.add_rubbish(&folder.join(format!(".{}.{}", api::folder::SOCKET, std::process::id())));
         let server = Server::listen(&folder, Limits::default()).context("no control socket")?;
-        Ok(Self { server, asked: BTreeMap::new(), merged_replies: BTreeMap::new(), next: 0, left: 0 })
+        Ok(Self {
+            server,
+            asked: BTreeMap::new(),
+            merged_replies: BTreeMap::new(),
+            next: 0,
+            lent: LentFiles::default(),
+            left: 0,
+        })
     }
 
     /// Allocates a number for a request to the data plane.
@@ -99,6 +109,7 @@ impl RequestRouter {
 impl Supervisor {
     /// Serves clients of the control socket.
     pub(super) fn attend_clients(&mut self, now: Instant) {
+        self.request_router.lent.attend();
         for (ticket, request) in self.request_router.server.ready(now) {
             self.request(ticket, request, now);
         }
@@ -208,7 +219,11 @@ impl Supervisor {
             return self.reply(ticket, Err(api::Error::new(why)), now);
         };
         let id = self.request_router.number(client(ticket, request.clone()));
-        self.tell_plane(&ToPlane::Ask { id, request }, vec![file], now);
+        let file = self.request_router.lent.lend(file);
+        if let Some(plane) = self.lifecycle.plane.as_mut() {
+            plane.lend(&ToPlane::Ask { id, request }, file, now);
+        }
+        self.request_router.lent.attend();
     }
 
     fn is_late(&self, now: Instant) -> bool {

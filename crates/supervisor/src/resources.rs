@@ -261,6 +261,11 @@ impl Resources {
         self.brokers.values()
     }
 
+    /// Mutable [`Self::brokers`].
+    pub(crate) fn brokers_mut(&mut self) -> impl Iterator<Item = &mut SocketBroker> {
+        self.brokers.values_mut()
+    }
+
     /// Renews the ends of the socket pairs that a dead process held, with the octets that lay in them: those
     /// of an isolated router's process, or, for `None`, those of the data plane.
     ///

@@ -54,8 +54,9 @@ pub(crate) fn parse(octets: &[u8]) -> Option<Asked> {
     let Some(asked) = first_line(line.strip_suffix(b"\r").unwrap_or(line)) else {
         return Some(Asked::Refused(Status::BadRequest));
     };
+    // An empty line ends the header; a line may end without a carriage return (section 2.2).
     let complete =
-        octets.windows(4).any(|end| end == b"\r\n\r\n") || octets.windows(2).any(|end| end == b"\n\n");
+        octets.windows(3).any(|end| end == b"\n\r\n") || octets.windows(2).any(|end| end == b"\n\n");
     complete.then_some(asked)
 }
 
@@ -67,11 +68,27 @@ fn first_line(line: &[u8]) -> Option<Asked> {
     if words.next().is_some() || !matches!(version, "HTTP/1.0" | "HTTP/1.1") || !is_method(method) {
         return None;
     }
-    if target.split('?').next() != Some("/metrics") {
+    if path(target) != Some("/metrics") {
         return Some(Asked::Refused(Status::NotFound));
     }
     Some(if method == "GET" { Asked::Page } else { Asked::Refused(Status::MethodNotAllowed) })
 }
+
+/// Path of a target in origin form, or in absolute form, which a server has to accept too (section 3.2.2).
+fn path(target: &str) -> Option<&str> {
+    let path = match target.get(..SCHEME.len()) {
+        // Behind the authority.
+        Some(scheme) if scheme.eq_ignore_ascii_case(SCHEME) => {
+            let rest = target.get(SCHEME.len()..)?;
+            rest.get(rest.find(['/', '?'])?..)?
+        }
+        _ => target,
+    };
+    path.split('?').next()
+}
+
+/// Beginning of a target in absolute form.
+const SCHEME: &str = "http://";
 
 fn is_method(word: &str) -> bool {
     !word.is_empty() && word.bytes().all(|octet| octet.is_ascii_uppercase())
@@ -85,6 +102,17 @@ pub(crate) fn with_page(page: &str) -> Vec<u8> {
 /// Complete response without a page.
 pub(crate) fn refusal(status: Status) -> Vec<u8> {
     answer(status.line(), "text/plain; charset=utf-8", status.text())
+}
+
+/// Complete refusal of these octets of a request; without a body after HEAD (RFC 9110, section 9.3.2).
+pub(crate) fn refusal_of(request: &[u8], status: Status) -> Vec<u8> {
+    let mut whole = refusal(status);
+    if request.starts_with(b"HEAD ")
+        && let Some(end) = whole.windows(4).position(|end| end == b"\r\n\r\n")
+    {
+        whole.truncate(end + 4);
+    }
+    whole
 }
 
 fn answer(status: &str, kind: &str, body: &str) -> Vec<u8> {
@@ -138,6 +166,10 @@ mod tests {
             "GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n",
             "GET /metrics HTTP/1.0\r\n\r\n",
             "GET /metrics?name=a HTTP/1.1\n\n",
+            "GET /metrics HTTP/1.1\nHost: a\n\r\n",
+            "GET /metrics HTTP/1.1\r\nHost: a\n\r\n",
+            "GET http://localhost:9477/metrics HTTP/1.1\r\nHost: a\r\n\r\n",
+            "GET HTTP://a/metrics?name=/b HTTP/1.1\r\nHost: a\r\n\r\n",
         ] {
             assert_eq!(parse(text.as_bytes()), Some(Asked::Page), "{text:?}");
         }
@@ -156,6 +188,10 @@ mod tests {
         for (text, status) in [
             ("GET / HTTP/1.1\r\n\r\n", Status::NotFound),
             ("GET /metricsx HTTP/1.1\r\n\r\n", Status::NotFound),
+            ("GET http://a HTTP/1.1\r\n\r\n", Status::NotFound),
+            ("GET http://a/ HTTP/1.1\r\n\r\n", Status::NotFound),
+            ("GET http://a?/metrics HTTP/1.1\r\n\r\n", Status::NotFound),
+            ("GET https://a/metrics HTTP/1.1\r\n\r\n", Status::NotFound),
             ("POST /metrics HTTP/1.1\r\n\r\n", Status::MethodNotAllowed),
             ("GET /metrics HTTP/2\r\n", Status::BadRequest),
             ("get /metrics HTTP/1.1\r\n", Status::BadRequest),

@@ -18,7 +18,7 @@ use std::ptr::NonNull;
 
 use ring::regions::MOST_REGIONS;
 use ring::{Region, Regions};
-use rustix::fs::{FileType, fcntl_get_seals, fstat};
+use rustix::fs::{fcntl_get_seals, fstat};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use signals::guard::Guard;
 use vhost::vhost_user::message::VhostUserMemoryRegion;
@@ -48,10 +48,7 @@ pub enum MemoryError {
     /// Two ranges overlap.
     #[error("the memory ranges at {0:#x} and {1:#x} overlap")]
     Overlap(u64, u64),
-    /// The descriptor is not that of a file.
-    #[error("the memory range at {0:#x} has a descriptor that is no file of shared memory")]
-    File(u64),
-    /// The file is not on a file system in memory.
+    /// The descriptor is not that of a file on a file system in memory.
     #[error("the memory range at {0:#x} lies in a file that is not of tmpfs, hugetlbfs or memfd_create(2)")]
     Disk(u64),
     /// The total exceeds the permitted size.
@@ -200,12 +197,11 @@ impl Span {
     /// Examines the file of a range, without mapping it.
     fn of(place: VhostUserMemoryRegion, file: &OwnedFd) -> Result<Self, MemoryError> {
         let (guest, offset, size) = (place.guest_phys_addr, place.mmap_offset, place.memory_size);
-        let status = fstat(file).map_err(|why| MemoryError::Map { guest, why: why.into() })?;
-        if FileType::from_raw_mode(status.st_mode) != FileType::RegularFile {
-            return Err(MemoryError::File(guest));
-        }
-        // Only tmpfs and hugetlbfs support seals, whether there are any or not (fcntl(2), F_GET_SEALS).
+        // Only regular files of tmpfs and hugetlbfs support seals, whether there are any or not (fcntl(2),
+        // F_GET_SEALS). This comes first because it asks no file system: behind any other file there may be a
+        // program of the peer's (FUSE) that does not answer fstat(2).
         fcntl_get_seals(file).map_err(|_| MemoryError::Disk(guest))?;
+        let status = fstat(file).map_err(|why| MemoryError::Map { guest, why: why.into() })?;
         let (end, len) = (offset + size, status.st_size as u64);
         if end > len {
             return Err(MemoryError::Short { guest, end, len });

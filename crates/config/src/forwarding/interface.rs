@@ -12,6 +12,7 @@ use crate::read::required_name;
 use crate::route::nic_named;
 use crate::section::Section;
 use crate::six::{self, Six};
+use crate::values;
 
 /// Most interfaces of a router, those for VLANs of all NICs together, as the firmware's tables have room for.
 const MOST_INTERFACES: usize = bootinfo::MAX_VLANS;
@@ -86,7 +87,7 @@ pub(super) fn read(router: &Section<'_>, nics: &[Nic]) -> Vec<Interface> {
 
 fn interface(section: &Section<'_>, nics: &[Nic]) -> Option<Interface> {
     section.expect_keys(&["name", "nic", "vlan", "outer", "address", "mtu", "vrf", "rpf", "ra"], &[]);
-    let name = required_name(section, "\"guests\"");
+    let name = required_name(section, "\"guests\"", values::name);
     let nic = section.required_text("nic", "\"lan\"");
     if !section.has("vlan") {
         section.missing("vlan", "100");

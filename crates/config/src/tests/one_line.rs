@@ -125,6 +125,26 @@ const ONE_LINE: &[(&str, &str, &str)] = &[
         r#"name = "a\nb""#,
         r#"f.toml:5: router.name: "a\nb" is not a name; use 1 to 14 of a-z, 0-9 and -, a letter or digit first"#,
     ),
+    (
+        r#"name = "edge""#,
+        r#"name = "switch""#,
+        r#"f.toml:5: router.name: the counters of switches begin with "switch"; choose another"#,
+    ),
+    (
+        r#"name = "lan""#,
+        r#"name = "vcpu0""#,
+        r#"f.toml:24: router.nic.name: "vcpu0" has a meaning in the names of counters; choose another"#,
+    ),
+    (
+        r#"name = "lan""#,
+        r#"name = "exit""#,
+        r#"f.toml:24: router.nic.name: "exit" has a meaning in the names of counters; choose another"#,
+    ),
+    (
+        r#"name = "lan""#,
+        r#"name = "balancer""#,
+        r#"f.toml:24: router.nic.name: "balancer" has a meaning in the names of counters; choose another"#,
+    ),
     ("ageing = 300", "ageing = 0", "f.toml:2: switch.lan.ageing: 0 is out of range; write 1 to 1000000"),
     (
         "[switch.lan]",

@@ -25,7 +25,7 @@ const ONE_BUFFER: [u8; HEADER] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0];
 #[cold]
 fn header(offload: Offload, takes: Offloads, buffers: usize) -> [u8; HEADER] {
     // Unless the checksum offload was negotiated, the header must not report anything about a checksum (virtio 1.2,
-    // section 5.1.6.4.1). The driver accepts less than the frame needs only if another driver has started since.
+    // section 5.1.6.4.1).
     let told = takes.has(Offloads::CSUM | offload.needed());
     let [a, b, c, d, e, f, g, h, i, j] = if told { offload } else { Offload::NONE }.to_virtio();
     let [low, high] = (buffers as u16).to_le_bytes();
@@ -79,6 +79,9 @@ pub struct Lease {
     /// Places of the other frames.
     places: ArrayVec<Place, BURST>,
     too_long: u64,
+    /// Number of frames whose offloads the driver does not accept. Their sender knew what it had accepted before:
+    /// another driver has started since, or the driver accepts less now.
+    not_accepted: u64,
     /// Number of large frames (GSO) among them.
     large: u64,
     /// Offloads that the driver accepts.
@@ -97,6 +100,7 @@ impl Lease {
         self.single_buffer.clear();
         self.places.clear();
         self.too_long = 0;
+        self.not_accepted = 0;
         self.large = 0;
         self.full = false;
         self.queue = queue;
@@ -112,9 +116,10 @@ impl Lease {
     /// chains that took.
     #[inline(always)]
     fn assign(&mut self, frames: &[Frame<'_>], most: usize) -> (usize, usize) {
-        let pairs = frames.iter().zip(self.burst.chains());
+        let (pairs, takes) = (frames.iter().zip(self.burst.chains()), self.takes);
         self.single_buffer.extend(pairs.map_while(|(frame, chain)| {
-            (frame.len() + HEADER <= chain.only().len()).then_some(frame.len() as u32)
+            let fits = frame.len() + HEADER <= chain.only().len();
+            (fits && takes.has(frame.offload().needed())).then_some(frame.len() as u32)
         }));
         let single_buffer = self.single_buffer.len();
         if single_buffer == frames.len().min(self.burst.len()) {
@@ -129,6 +134,10 @@ impl Lease {
     fn assign_rest(&mut self, frames: &[Frame<'_>], most: usize) -> (usize, usize) {
         let mut first = self.single_buffer.len();
         for (i, frame) in frames.iter().enumerate().skip(first) {
+            if !self.takes.has(frame.offload().needed()) {
+                self.not_accepted += 1;
+                continue;
+            }
             match fit(&self.burst, first, frame.len() + HEADER, most) {
                 Fit::In(count) => {
                     let (len, at) = (frame.len() as u32, first as u8);
@@ -353,6 +362,10 @@ impl Posted {
             self.count_large(lease, ledger);
         }
         let (frames, too_long) = ((lease.single_buffer.len() + lease.places.len()) as u64, lease.too_long);
+        if lease.not_accepted > 0 {
+            // Threads that complete offloads write it too, without the lock.
+            ledger.drop_bad_offload.add_shared(lease.not_accepted);
+        }
         lease.clear(0);
         if too_long > 0 {
             ledger.drop_too_long.add(too_long);

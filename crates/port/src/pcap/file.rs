@@ -36,6 +36,10 @@ impl<W: Write> File<W> {
         std::mem::swap(&mut self.octets, waiting);
     }
 
+    pub(super) fn writer(&mut self) -> &mut W {
+        &mut self.writer
+    }
+
     /// Writes the records.
     ///
     /// # Errors

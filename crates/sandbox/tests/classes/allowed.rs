@@ -12,7 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
-use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+use rustix::fs::{FileType, MemfdFlags, ftruncate, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use rustix::net::{RecvFlags, SendFlags};
 use rustix::time::{
@@ -151,6 +151,7 @@ fn bells(bell: &OwnedFd) {
     assert_eq!(u64::from_ne_bytes(octets), 3);
     let octets = 1u64.to_ne_bytes();
     assert_eq!(rustix::io::writev(bell, &[IoSlice::new(&octets)]).unwrap(), 8);
+    assert_eq!(fd_passing::file_type(bell).unwrap(), FileType::Unknown);
 }
 
 fn set_timer(timer: &OwnedFd) {

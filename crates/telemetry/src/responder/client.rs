@@ -138,7 +138,8 @@ impl Client {
             Some(Asked::Page) => self.state = State::Waits,
             Some(Asked::Refused(status)) => {
                 counters.refused.add(1);
-                self.state = State::Sending { answer: request::refusal(status), sent: 0 };
+                let answer = request::refusal_of(request, status);
+                self.state = State::Sending { answer, sent: 0 };
             }
         }
         Step::On

@@ -122,6 +122,18 @@ fn refusals_are_answered_and_counted() {
 }
 
 #[test]
+fn an_answer_to_head_has_no_body() {
+    let mut bench = bench(Limits::default());
+    let mut client = bench.client();
+    client.write_all(b"HEAD /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+    assert_eq!(bench.serve(), 0);
+    let answer = received(&mut client);
+    assert!(answer.starts_with("HTTP/1.1 405 "), "{answer}");
+    assert!(answer.ends_with("\r\nConnection: close\r\n\r\n"), "{answer}");
+    assert_eq!(bench.count(|c| &c.refused), 1);
+}
+
+#[test]
 fn without_a_page_who_waits_is_told_so() {
     let mut bench = bench(Limits::default());
     let mut client = bench.client();

@@ -3,10 +3,11 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
+use fd_passing::file_type;
 use nic_port::RingEventfds;
 use ring::split::{DeviceQueue, Features, Layout, LayoutError};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::fstat;
+use rustix::fs::FileType;
 use vhost::vhost_user::message::VhostUserVringAddr;
 
 use super::Fault;
@@ -124,7 +125,7 @@ impl PeerRing {
     /// Checks that this is an eventfd(2) with room. Like other anonymous inodes of the kernel it has no file
     /// type, and it alone of them is ready for a write and can be written.
     fn expect_event(&self, fd: &OwnedFd) -> Result<(), Fault> {
-        let is_nameless = fstat(fd).is_ok_and(|status| status.st_mode & libc::S_IFMT == 0);
+        let is_nameless = file_type(fd) == Ok(FileType::Unknown);
         // Other files are not polled: a program may be behind them.
         if is_nameless && has_room(fd) && can_be_written(fd) {
             return Ok(());

@@ -62,7 +62,7 @@ fn tables_that_are_wrong_are_refused_in_one_line() {
     assert!(refusal(&[], Vec::new()).contains("0 ranges"));
     assert!(refusal(&[place(0, 1, 0, 0); 33], Vec::new()).contains("33 ranges"));
     let (pipe, _) = rustix::pipe::pipe().expect("a pipe");
-    assert!(refusal(&[place(0, 0x1000, 0, 0)], vec![pipe]).contains("no file"));
+    assert!(refusal(&[place(0, 0x1000, 0, 0)], vec![pipe]).contains("not of tmpfs"));
     // Not writable.
     let sealed = File::open(format!("/proc/self/fd/{}", file.as_raw_fd())).expect("a file");
     assert!(refusal(&[place(0, 0x1000, 0, 0)], vec![sealed.into()]).contains("cannot be mapped"));

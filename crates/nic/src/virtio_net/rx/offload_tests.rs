@@ -89,7 +89,7 @@ fn frames_for_which_there_are_too_few_buffers_are_left_to_their_owner() {
 }
 
 #[test]
-fn a_driver_is_told_only_what_it_agreed_on() {
+fn a_driver_gets_and_is_told_only_what_it_agreed_on() {
     for (takes, told) in [(Offloads::CSUM, true), (Offloads::NONE, false)] {
         let mut guest = Guest::new(64);
         let mut queue = RxQueue::new(guest.device(), true).with_offloads(takes);
@@ -100,9 +100,11 @@ fn a_driver_is_told_only_what_it_agreed_on() {
         assert_eq!(fill(&mut queue, &ledger, &frames).taken, 4);
         let headers: Vec<_> = received(&mut guest, &posted).into_iter().map(|(header, ..)| header).collect();
         let none = Offload::NONE;
-        // The last one was meant for another driver.
-        let expected = if told { [Offload::DATA_VALID, none, checksum(), none] } else { [none; 4] };
-        assert_eq!(headers, expected.map(Offload::to_virtio));
+        // The others were meant for another driver.
+        let expected = if told { vec![Offload::DATA_VALID, none, checksum()] } else { vec![none; 2] };
+        let lost = 4 - expected.len() as u64;
+        assert_eq!(headers, expected.into_iter().map(Offload::to_virtio).collect::<Vec<_>>());
+        assert_eq!((ledger.frames.get(), ledger.drop_bad_offload.get()), (4 - lost, lost));
     }
 }
 
@@ -112,4 +114,21 @@ fn what_the_driver_takes_may_change() {
     let mut queue = RxQueue::new(guest.device(), true).with_offloads(Offloads::ALL);
     queue.take_offloads(Offloads::CSUM);
     assert_eq!(queue.offloads(), Offloads::CSUM);
+}
+
+#[test]
+fn frames_that_the_driver_does_not_take_any_more_are_dropped_among_others_that_arrive() {
+    let mut guest = Guest::new(64);
+    let mut queue = RxQueue::new(guest.device(), true).with_offloads(Offloads::ALL);
+    let ledger = NicDirection::default();
+    let posted: Vec<_> = (0..8).map(|i| guest.post(i, &[2000])).collect();
+    queue.take_offloads(Offloads::NONE);
+    let left = [large(), Offload::NONE, checksum(), Offload::NONE];
+    let frames: Vec<_> = (0..4).map(|i| (frame(i, 100), left[i])).collect();
+    assert_eq!(fill(&mut queue, &ledger, &frames).taken, 4);
+    let contents: Vec<_> = received(&mut guest, &posted).into_iter().map(|(.., content)| content).collect();
+    assert!(contents == [frame(1, 100), frame(3, 100)]);
+    assert_eq!((ledger.frames.get(), ledger.drop_bad_offload.get()), (2, 2));
+    // They have taken no buffer.
+    assert_eq!(queue.room(), 6);
 }

@@ -1,6 +1,8 @@
 //! The `pcap:` port in the conformance suite that every port passes, with a real file that is read back.
 
 use std::cell::Cell;
+use std::io::Read;
+use std::os::fd::OwnedFd;
 
 use conformance::{SinkBench, check_sink};
 use port::replay::Reader;
@@ -74,4 +76,17 @@ fn a_capture_whose_buffer_is_short_counts_what_it_has_no_room_for() {
     }
     check_sink(|| Short(Bench::new(limits), &lost));
     assert!(lost.get() > 0, "the buffer was never full");
+}
+
+#[test]
+fn the_thread_that_writes_the_file_closes_it() {
+    let (mut reader, file) = std::io::pipe().expect("a pipe");
+    let file = File::from(OwnedFd::from(file));
+    let (_port, _capture, writer) = into("edge", file, Confinement::Off).expect("a capture");
+    drop(writer);
+    // A read of a pipe that is still open for writing would fail.
+    rustix::io::ioctl_fionbio(&reader, true).expect("a pipe");
+    let mut octets = Vec::new();
+    reader.read_to_end(&mut octets).expect("it is closed");
+    assert_eq!(octets.len(), 24, "the head of a capture");
 }
