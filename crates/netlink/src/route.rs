@@ -90,21 +90,21 @@ impl Netlink {
         self.change(RouteNetlinkMessage::NewRoute(message), NLM_F_CREATE | NLM_F_EXCL)
     }
 
-    /// Adds a route with any table, metric and protocol, and with at most one next hop, or by a next-hop object.
+    /// Adds a route with any table, metric and protocol, and with next hops, or by a next-hop object.
     ///
     /// # Errors
-    /// ENETUNREACH: the gateway is on no connected network. ENETDOWN: the interface is down. ENODEV: there is no
-    /// such interface. EEXIST: there is such a route. EPERM. `Unsupported`: it has several next hops.
+    /// ENETUNREACH: a gateway is on no connected network. ENETDOWN: an interface is down. ENODEV: there is no
+    /// such interface. EEXIST: there is such a route. EPERM.
     pub fn insert_route(&self, route: &Route) -> io::Result<()> {
-        self.change(RouteNetlinkMessage::NewRoute(route.message()?), NLM_F_CREATE | NLM_F_EXCL)
+        self.change(RouteNetlinkMessage::NewRoute(route.message()), NLM_F_CREATE | NLM_F_EXCL)
     }
 
-    /// Deletes exactly this route, matching its next hop and protocol as well.
+    /// Deletes exactly this route, matching its next hops and protocol as well.
     ///
     /// # Errors
-    /// ESRCH: there is none. EPERM. `Unsupported`: it has several next hops.
+    /// ESRCH: there is none. EPERM.
     pub fn remove_route(&self, route: &Route) -> io::Result<()> {
-        let mut message = route.message()?;
+        let mut message = route.message();
         message.header.scope = RouteScope::NoWhere;
         self.change(RouteNetlinkMessage::DelRoute(message), 0)
     }
@@ -165,34 +165,44 @@ fn to_network(to: Prefix) -> RouteMessage {
 }
 
 impl Route {
-    fn message(&self) -> io::Result<RouteMessage> {
-        let hop = match self.next_hops.as_slice() {
-            [] => None,
-            [hop] => Some(hop),
-            _ if self.group.is_some() => None,
-            _ => return Err(io::Error::new(io::ErrorKind::Unsupported, "a route with several next hops")),
-        };
+    fn message(&self) -> RouteMessage {
         // The kernel tells the members of a group of next hops, too.
-        let hop = hop.filter(|_| self.group.is_none());
+        let hops: &[NextHop] = if self.group.is_some() { &[] } else { &self.next_hops };
         let mut message = to_network(self.id.to);
         message.header.tos = self.id.tos;
         message.header.kind = kernel_kind(self.kind);
         message.header.protocol = self.protocol.into();
-        if hop.is_some_and(|hop| hop.via.is_none()) {
-            message.header.scope = RouteScope::Link;
-        }
         message.header.table = u8::try_from(self.id.table).unwrap_or(RouteHeader::RT_TABLE_UNSPEC);
         message.attributes.push(RouteAttribute::Table(self.id.table));
         if self.id.metric != 0 {
             message.attributes.push(RouteAttribute::Priority(self.id.metric));
         }
-        if let Some(hop) = hop {
-            message.attributes.push(RouteAttribute::Oif(hop.index));
-            message.attributes.extend(hop.via.map(|via| gateway(self.id.to, via)));
+        match hops {
+            [] => {}
+            [hop] => {
+                if hop.via.is_none() {
+                    message.header.scope = RouteScope::Link;
+                }
+                message.attributes.push(RouteAttribute::Oif(hop.index));
+                message.attributes.extend(hop.via.map(|via| gateway(self.id.to, via)));
+            }
+            several => {
+                let several = several.iter().map(|hop| one_of_several(self.id.to, hop));
+                message.attributes.push(RouteAttribute::MultiPath(several.collect()));
+            }
         }
         message.attributes.extend(self.group.map(RouteAttribute::NhId));
-        Ok(message)
+        message
     }
+}
+
+/// Next hop of a route to this network that has several.
+fn one_of_several(to: Prefix, hop: &NextHop) -> RouteNextHop {
+    let mut one = RouteNextHop::default();
+    one.interface_index = hop.index;
+    one.hops = (hop.weight.clamp(1, 256) - 1) as u8;
+    one.attributes = hop.via.map(|via| gateway(to, via)).into_iter().collect();
+    one
 }
 
 /// Gateway attribute of a route to this network. The gateway may be of the other address family.
