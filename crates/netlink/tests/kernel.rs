@@ -160,7 +160,8 @@ fn routes_with_several_next_hops_go_in_and_out() {
         }
         // The order of next hops means nothing.
         let shown = || -> Vec<Route> {
-            let mut shown: Vec<Route> = kernel.all_kept(|route: &Route| route.protocol == 114).expect("a dump");
+            let mut shown: Vec<Route> =
+                kernel.all_kept(|route: &Route| route.protocol == 114).expect("a dump");
             shown.iter_mut().for_each(|route| route.next_hops.sort());
             shown
         };

@@ -196,9 +196,8 @@ fn former_numbers_are_kept_for_each_session_and_not_without_end() {
     let numbers: BTreeSet<u32> = table.former.keys().copied().collect();
     assert!(numbers.into_iter().eq(1_000..last), "the first one was forgotten");
     assert!(table.former.values().all(|present| *present == last));
-    let packet = |yours| {
-        Packet { multiplier: 3, mine: 20, yours, required_rx: 1, state: State::Up, ..Packet::default() }.octets()
-    };
+    let up = Packet { state: State::Up, multiplier: 3, mine: 20, required_rx: 1, ..Packet::default() };
+    let packet = |yours| Packet { yours, ..up }.octets();
     let mut take = |yours| table.take(&arrived(&packet(yours), now), &mut |_| {});
     assert_eq!([take(10), take(1_000)], [Err(Dropped::Unknown), Ok(())]);
     // A former number that is given once more is the present one.
