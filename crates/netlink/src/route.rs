@@ -124,12 +124,36 @@ impl Netlink {
         // That an interface or an address goes is reported before its routes go, which is not reported. The kernel
         // answers this question when that is done, while (since Linux 6.9) it dumps routes at any time.
         self.link(LOOPBACK)?;
-        self.routes_of(AddressFamily::Inet, keeps)
+        self.routes_of(AddressFamily::Inet, RouteProtocol::Unspec, keeps)
     }
 
-    fn routes_of(&self, family: AddressFamily, keeps: fn(&Route) -> bool) -> io::Result<Vec<Route>> {
+    /// Dumps the routes of a protocol for which `keeps` returns true. The kernel leaves out all others, of which there may be a million,
+    /// unless it is older than Linux 4.20.
+    ///
+    /// # Errors
+    /// See [`Netlink::all`].
+    pub fn routes_of_protocol(&self, protocol: u8, keeps: fn(&Route) -> bool) -> io::Result<Vec<Route>> {
+        // See `ipv4_routes`.
+        self.link(LOOPBACK)?;
+        let of = |family| self.routes_of(family, protocol.into(), keeps);
+        let mut all = self.strictly(|| -> io::Result<Vec<Route>> {
+            let mut all = of(AddressFamily::Inet)?;
+            all.extend(gathered(&mut || of(AddressFamily::Inet6))?);
+            Ok(all)
+        })?;
+        all.retain(|route| route.protocol == protocol);
+        Ok(all)
+    }
+
+    fn routes_of(
+        &self,
+        family: AddressFamily,
+        protocol: RouteProtocol,
+        keeps: fn(&Route) -> bool,
+    ) -> io::Result<Vec<Route>> {
         let mut message = RouteMessage::default();
         message.header.address_family = family;
+        message.header.protocol = protocol;
         let mut routes = self.dumped(&RouteNetlinkMessage::GetRoute(message), keeps)?;
         // A kernel without this family dumps all others.
         routes.retain(|route: &Route| crate::prefix::family(route.id.to.ip) == family);
@@ -226,7 +250,7 @@ impl Object for Route {
 
     fn dump(kernel: &Netlink, keeps: fn(&Self) -> bool) -> io::Result<Vec<Self>> {
         let mut all = kernel.ipv4_routes(keeps)?;
-        all.extend(gathered(&mut || kernel.routes_of(AddressFamily::Inet6, keeps))?);
+        all.extend(gathered(&mut || kernel.routes_of(AddressFamily::Inet6, RouteProtocol::Unspec, keeps))?);
         Ok(all)
     }
 

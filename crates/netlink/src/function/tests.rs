@@ -49,7 +49,8 @@ fn a_service_tag_is_told_with_the_plain_attribute() {
 
 #[test]
 fn one_without_a_number_is_left_out() {
-    let lists = vec![LinkVfInfo(vec![FunctionSetting::Vlan(FunctionVlan::new(1)).attribute(0)]), LinkVfInfo(vec![])];
+    let vlan = FunctionSetting::Vlan(FunctionVlan::new(1)).attribute(0);
+    let lists = vec![LinkVfInfo(vec![vlan]), LinkVfInfo(vec![])];
     assert!(shown(lists).is_empty());
 }
 

@@ -101,7 +101,8 @@ fn sorted(mut route: Route) -> Route {
 
 /// Removes routes with several gateways that the file does not have, or not so.
 fn withdraw(kernel: &Netlink, kept: &[Route]) -> Result<()> {
-    let present = kernel.all_kept(is_laid).context("reading the routes of its namespace")?;
+    let present = kernel.routes_of_protocol(PROTOCOL, is_laid);
+    let present = present.context("reading the routes of its namespace")?;
     for route in present.into_iter().filter(|route| !kept.contains(&sorted(route.clone()))) {
         unless(kernel.remove_route(&route), Errno::SRCH)
             .with_context(|| format!("removing the route to {}", route.id.to))?;
