@@ -110,13 +110,13 @@ impl Bfd {
             self.thread = Some(self.start()?);
             self.next = now + PAUSE;
         }
-        self.has_reached(process, now);
+        self.note_reached(process, now);
         self.tell(Order::Connected(stream));
         Ok(())
     }
 
-    /// A bfdd is reached, which is this process.
-    fn has_reached(&mut self, process: Option<u32>, now: u64) {
+    /// Notes that a bfdd was reached, which is this process.
+    fn note_reached(&mut self, process: Option<u32>, now: u64) {
         self.settles = (self.reached == process).then_some(now + ASKING);
         (self.is_connected, self.reached) = (true, process);
     }

@@ -76,16 +76,16 @@ fn sessions_of_a_bfdd_that_is_reached_once_more_are_settled_later() {
         bfd.follow(None, now).expect("no bfdd is there");
         bfd.due(None)
     };
-    bfd.has_reached(Some(7), 1_000);
+    bfd.note_reached(Some(7), 1_000);
     assert_eq!(followed(&mut bfd, 1_000), None, "they are settled with the daemons");
-    bfd.has_reached(Some(7), 2_000);
+    bfd.note_reached(Some(7), 2_000);
     assert_eq!(followed(&mut bfd, 2_000), Some(2_000 + ASKING));
     assert_eq!(followed(&mut bfd, 1_999 + ASKING), Some(2_000 + ASKING));
     assert_eq!(followed(&mut bfd, 2_000 + ASKING), None, "they were settled");
-    bfd.has_reached(Some(7), 100_000);
-    bfd.has_reached(Some(8), 100_001);
+    bfd.note_reached(Some(7), 100_000);
+    bfd.note_reached(Some(8), 100_001);
     assert_eq!(followed(&mut bfd, 100_001), None, "another one is settled with the daemons");
-    bfd.has_reached(Some(8), 200_000);
+    bfd.note_reached(Some(8), 200_000);
     assert!(!bfd.end());
     assert_eq!(followed(&mut bfd, 200_000), None);
 }
