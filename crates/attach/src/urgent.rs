@@ -66,6 +66,7 @@ impl Overtaking {
         let len = frame.octets().copy_to_slice(&mut head);
         let room = match class_of(head.get(..len).unwrap_or_default()) {
             Class::Bfd => LENGTH,
+            Class::Multihop => LENGTH * 7 / 8,
             Class::Routing => LENGTH * 3 / 4,
             Class::Neighbours => LENGTH / 2,
             Class::Icmp | Class::Rest => return false,

@@ -12,6 +12,8 @@ use crate::{PORT, TTL};
 /// First source port of control packets (RFC 5881, section 4), and how many there are.
 const FIRST_SOURCE: u16 = 49_152;
 const SOURCES: u32 = 16_384;
+/// Most former numbers of a session: as often bfdd may be restarted before the other side learns a number.
+const MOST_FORMER: usize = 8;
 
 /// Path that a session watches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -110,6 +112,8 @@ struct Entry {
     traffic: Traffic,
     /// When it is due, as in the queue.
     due: Option<u64>,
+    /// Its former numbers, the latest last, until the other side has learnt the present one.
+    former: Vec<u32>,
 }
 
 /// All sessions.
@@ -120,7 +124,7 @@ pub struct Sessions {
     paths: HashMap<Name, u32>,
     /// Times at which sessions are due, with their numbers.
     queue: BTreeSet<(u64, u32)>,
-    /// Present numbers of sessions by former ones, until the other side has learnt the present one.
+    /// Present numbers of sessions by their former ones.
     former: HashMap<u32, u32>,
     counters: Arc<BfdCounters>,
     seed: u64,
@@ -171,7 +175,8 @@ impl Sessions {
                 }
                 let seed = self.seed ^ u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
                 let session = Session::new(config, now, hold, seed);
-                self.entries.insert(number, Entry { session, path, traffic: Traffic::default(), due: None });
+                let (traffic, former) = (Traffic::default(), Vec::new());
+                self.entries.insert(number, Entry { session, path, traffic, due: None, former });
             }
         }
         self.queue_again(number);
@@ -179,8 +184,8 @@ impl Sessions {
 
     /// Removes a session; returns whether it was there.
     pub fn remove(&mut self, number: u32) -> bool {
-        let Some(entry) = self.entries.remove(&number) else { return false };
-        self.former.retain(|_, present| *present != number);
+        let Some(mut entry) = self.entries.remove(&number) else { return false };
+        forget_former(&mut self.former, &mut entry.former, number);
         let name = entry.path.name();
         if self.paths.get(&name) == Some(&number) {
             self.paths.remove(&name);
@@ -208,8 +213,12 @@ impl Sessions {
         }
         entry.session.renumber(new);
         self.paths.insert(entry.path.name(), new);
-        self.former.values_mut().filter(|present| **present == number).for_each(|present| *present = new);
-        self.former.insert(number, new);
+        let is_its_own = |old: &u32| *old != new && self.former.get(old) == Some(&number);
+        let mut former: Vec<u32> = entry.former.iter().copied().filter(is_its_own).collect();
+        former.push(number);
+        forget_former(&mut self.former, &mut entry.former, number);
+        entry.former = former.split_off(former.len().saturating_sub(MOST_FORMER));
+        self.former.extend(entry.former.iter().map(|old| (*old, new)));
         self.entries.insert(new, entry);
         self.queue_again(new);
         true
@@ -290,8 +299,8 @@ impl Sessions {
             return Err(Dropped::Authentication);
         }
         entry.traffic.packets_in += 1;
-        if packet.yours == number && !self.former.is_empty() {
-            self.former.retain(|_, present| *present != number);
+        if packet.yours == number {
+            forget_former(&mut self.former, &mut entry.former, number);
         }
         let change = entry.session.take(&packet, arrived.at);
         told(entry, change, &self.counters, out);
@@ -302,7 +311,10 @@ impl Sessions {
     /// Number of the session that a packet is for (RFC 5880, 6.3; RFC 5881, 3).
     fn number_for(&self, arrived: &Arrived<'_>, packet: &Packet) -> Option<u32> {
         if packet.yours != 0 {
-            let present = self.former.get(&packet.yours);
+            // A session may have a number that another one had before, until the other side learns it: the path decides.
+            let entry = self.entries.get(&packet.yours);
+            let is_its = entry.is_some_and(|entry| entry.path.admits(arrived) != Err(Dropped::Unknown));
+            let present = self.former.get(&packet.yours).filter(|_| !is_its);
             return Some(present.copied().unwrap_or(packet.yours));
         }
         let (from, to) = (arrived.source, arrived.destination);
@@ -341,6 +353,15 @@ impl Path {
         }
         let least = if self.is_multihop { self.least_ttl } else { TTL };
         if arrived.ttl < least { Err(Dropped::Ttl) } else { Ok(()) }
+    }
+}
+
+/// Forgets former numbers of a session with this present number. One that another session has had since stays with that one.
+fn forget_former(all: &mut HashMap<u32, u32>, own: &mut Vec<u32>, present: u32) {
+    for number in own.drain(..) {
+        if all.get(&number) == Some(&present) {
+            all.remove(&number);
+        }
     }
 }
 

@@ -25,6 +25,10 @@ const EXIT: u8 = 0x95;
 
 /// Program of type socket filter that passes all messages except those about zebra's routes. The kernel reports each change in a
 /// datagram of its own.
+///
+/// That one of zebra's routes has replaced another program's is not passed either, so that the mirror keeps that one: it needs the
+/// metric of zebra's routes (20), which routes of the file and of `ip route` do not have by default. Passing all replacements would
+/// fill the buffer whenever BGP changes many routes.
 pub fn without_routes_of_zebra() -> [u64; 12] {
     // A load of 16 bits reads them in network order.
     let [added, deleted] = ROUTES.map(|kind| i32::from(u16::from_be_bytes(kind.to_ne_bytes())));

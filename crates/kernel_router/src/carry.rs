@@ -239,20 +239,26 @@ impl Executor<'_> {
             Setting::Threaded(on) => return self.set_threads(interface, on),
             Setting::Queue(queue) => return self.set_queue(interface, queue),
             Setting::Mac(mac) => Settings::default().mac(mac),
-            Setting::Mtu(mtu) => {
-                self.set_mtu_of_peer(interface, mtu)?;
-                Settings::default().mtu(mtu)
-            }
+            Setting::Mtu(mtu) => return self.set_mtu(interface, mtu),
             Setting::Up(up) => Settings::default().up(up),
         };
         Ok(self.own.kernel.set_link(self.own.index(interface)?, &settings)?)
     }
 
-    fn set_mtu_of_peer(&mut self, interface: &str, mtu: u32) -> Result<(), Refusal> {
-        if let Some(Peer { place, link }) = self.peer(interface)? {
-            self.socket(&place)?.set_link(link.index, &Settings::default().mtu(mtu))?;
+    /// Sets the MTU of an interface, and of the other end of a pair: of both or of neither.
+    fn set_mtu(&mut self, interface: &str, mtu: u32) -> Result<(), Refusal> {
+        let wanted = Settings::default().mtu(mtu);
+        let peer = self.peer(interface)?;
+        if let Some(Peer { place, link }) = &peer {
+            self.socket(place)?.set_link(link.index, &wanted)?;
         }
-        Ok(())
+        let set = self.own.index(interface).and_then(|index| self.own.kernel.set_link(index, &wanted));
+        if let (Err(_), Some(Peer { place, link })) = (&set, peer)
+            && let Ok(outside) = self.socket(&place)
+        {
+            let _ = outside.set_link(link.index, &Settings::default().mtu(link.mtu));
+        }
+        Ok(set?)
     }
 
     /// Gives the other end of a pair a queueing discipline, or the default one.

@@ -93,12 +93,18 @@ impl OwnNamespace {
         Ok(())
     }
 
-    /// Removes the records of interfaces that have been returned.
-    pub(crate) fn forget_those_at_home(&mut self) {
-        let made = &self.made;
-        self.kept.retain(|kept| match made.get(&kept.interface) {
-            Some((_, Origin::Moved { link })) => *link == kept.link,
-            _ => false,
+    /// Removes the records of interfaces that have been returned, behind the first `left` records. One that could not be returned is
+    /// still in the namespace, and returned at the end.
+    pub(crate) fn forget_those_at_home(&mut self, left: usize) {
+        let Self { made, kernel, kept, .. } = self;
+        let is_here = |one: &MovedInterface| match made.get(&one.interface) {
+            Some((_, Origin::Moved { link })) if *link == one.link => true,
+            _ => !matches!(one.find(kernel), Ok(None)),
+        };
+        let mut number = 0;
+        kept.retain(|one| {
+            number += 1;
+            number <= left || is_here(one)
         });
     }
 }

@@ -120,7 +120,7 @@ impl MovedInterface {
 
     /// Finds it in the namespace: under its name there and with its alias, or, if the move was interrupted, as it was on the
     /// host.
-    fn find(&self, inside: &Netlink) -> io::Result<Option<Link>> {
+    pub(crate) fn find(&self, inside: &Netlink) -> io::Result<Option<Link>> {
         match find_link(inside, &self.interface)?.filter(|link| self.is(link)) {
             Some(link) => Ok(Some(link)),
             None => Ok(find_link(inside, &self.link)?

@@ -33,7 +33,7 @@ pub(crate) fn look(
     look_at_addresses(own, known, &names, &mut seen)?;
     look_at_neighbours(own, known, &names, &mut seen)?;
     // FRR's may be a million.
-    let routes = own.kernel.all_kept(|route: &Entered| route.protocol == PROTOCOL)?;
+    let routes = own.kernel.routes_of_protocol(PROTOCOL, |route| route.protocol == PROTOCOL)?;
     seen.routes = routes.iter().filter_map(|route| route_of(route, &names)).collect();
     seen.spread = spread::look(own, &routes, &names)?;
     seen.typed = routes.iter().filter_map(typed_of).collect();

@@ -109,11 +109,11 @@ impl Router {
         match done.map_err(Error::of_namespace(&wanted.name)).flatten() {
             Ok(done) => {
                 self.wanted = wanted;
-                self.own.forget_those_at_home();
+                self.own.forget_those_at_home(0);
                 Ok(done)
             }
             Err(refused) => {
-                self.own.kept.truncate(had);
+                self.own.forget_those_at_home(had);
                 Err(refused)
             }
         }

@@ -147,7 +147,7 @@ impl Executor<'_> {
 
     /// Removes a route and what it used. Succeeds if the kernel has removed it already.
     pub(crate) fn gather(&mut self, route: &SpreadRoute) -> Result<(), Refusal> {
-        let ours = self.own.kernel.all_kept(is_ours)?;
+        let ours = self.own.kernel.routes_of_protocol(PROTOCOL, is_ours)?;
         for entered in ours.iter().filter(|entered| entered.id.to == route.to) {
             match self.own.kernel.remove_route(entered) {
                 Err(e) if !is_errno(&e, Errno::SRCH) => return Err(e.into()),

@@ -6,7 +6,7 @@ use std::io;
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::link::{
     LinkAttribute, LinkExtentMask, LinkMessage, LinkVfInfo, VfInfo, VfInfoMac, VfInfoSpoofCheck, VfInfoTrust,
-    VfInfoVlan,
+    VfInfoVlan, VfVlan, VfVlanInfo, VlanProtocol,
 };
 
 use crate::{Mac, Netlink, Object, Settings, Which};
@@ -18,12 +18,40 @@ pub struct Function {
     pub number: u32,
     /// Ethernet address that the port assigns; all zeros: the function may choose.
     pub mac: Mac,
-    /// VLAN ID of its frames outside (IEEE 802.1Q); 0: none.
-    pub vlan: u16,
+    /// VLAN of its frames outside.
+    pub vlan: FunctionVlan,
     /// True if the port drops frames with another source address than the function's.
     pub spoof_check: bool,
     /// True if the function may override settings of the port, such as its address.
     pub trusted: bool,
+}
+
+/// Tag that the port gives the frames of a virtual function (IEEE 802.1Q).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FunctionVlan {
+    /// VLAN ID, 1 to 4094; 0: none.
+    pub id: u16,
+    /// Priority, 0 to 7.
+    pub priority: u8,
+    /// True for a service tag (802.1ad).
+    pub is_service: bool,
+}
+
+impl FunctionVlan {
+    /// Returns the tag of a VLAN with priority 0, which is no service tag.
+    pub const fn new(id: u16) -> Self {
+        Self { id, priority: 0, is_service: false }
+    }
+
+    fn attribute(self, number: u32) -> VfInfo {
+        let (id, priority) = (self.id.into(), self.priority.into());
+        if self.is_service {
+            let tag = VfVlanInfo::new(number, id, priority, VlanProtocol::Ieee8021Ad);
+            VfInfo::VlanList(vec![VfVlan::Info(tag)])
+        } else {
+            VfInfo::Vlan(VfInfoVlan::new(number, id, priority))
+        }
+    }
 }
 
 /// A setting of a virtual function; each is changed by a request of its own.
@@ -31,8 +59,8 @@ pub struct Function {
 pub enum FunctionSetting {
     /// Ethernet address; all zeros: the function may choose.
     Mac(Mac),
-    /// VLAN ID, 1 to 4094; 0: none.
-    Vlan(u16),
+    /// VLAN of its frames outside.
+    Vlan(FunctionVlan),
     /// Drop frames with another source address.
     SpoofCheck(bool),
     /// Allow the function to override settings of the port.
@@ -43,7 +71,7 @@ impl FunctionSetting {
     fn attribute(self, number: u32) -> VfInfo {
         match self {
             Self::Mac(mac) => VfInfo::Mac(VfInfoMac::new(number, &mac)),
-            Self::Vlan(vlan) => VfInfo::Vlan(VfInfoVlan::new(number, vlan.into(), 0)),
+            Self::Vlan(vlan) => vlan.attribute(number),
             Self::SpoofCheck(on) => VfInfo::SpoofCheck(VfInfoSpoofCheck::new(number, on)),
             Self::Trusted(on) => VfInfo::Trust(VfInfoTrust::new(number, on)),
         }
@@ -124,13 +152,24 @@ fn function(attributes: &[VfInfo]) -> Option<Function> {
                 (function.number, is_numbered) = (told.vf_id, true);
             }
             // A VLAN ID has 12 bits; a larger number from a driver counts as none.
-            VfInfo::Vlan(told) => function.vlan = u16::try_from(told.vlan_id).unwrap_or(0),
+            VfInfo::Vlan(told) => {
+                function.vlan.id = u16::try_from(told.vlan_id).unwrap_or(0);
+                function.vlan.priority = u8::try_from(told.qos).unwrap_or(0);
+            }
+            // The only attribute with the protocol; the rest of it is that of the one before.
+            VfInfo::VlanList(told) => {
+                function.vlan.is_service = told.iter().any(is_service);
+            }
             VfInfo::SpoofCheck(told) => function.spoof_check = told.enabled,
             VfInfo::Trust(told) => function.trusted = told.enabled,
             _ => {}
         }
     }
     is_numbered.then_some(function)
+}
+
+fn is_service(tag: &VfVlan) -> bool {
+    matches!(tag, VfVlan::Info(tag) if tag.vlan_id != 0 && tag.protocol == VlanProtocol::Ieee8021Ad)
 }
 
 #[cfg(test)]

@@ -29,7 +29,7 @@ mod statistics;
 mod table;
 
 pub use address::Address;
-pub use function::{Function, FunctionSetting};
+pub use function::{Function, FunctionSetting, FunctionVlan};
 pub use generic::{Generic, Napi};
 pub use link::{Link, Settings, Which};
 pub use make::{Kind, MacvtapMode};

@@ -31,6 +31,8 @@ pub struct Link {
     pub lower: Option<u32>,
     /// True if it is a macvlan: what it sends is sent by its lower interface, unchanged.
     pub is_macvlan: bool,
+    /// Length of its transmit queue, in frames.
+    pub queue_len: u32,
     /// Interface group (`ip link show group N`).
     pub group: u32,
     /// Permanent Ethernet address of the hardware, if there is hardware.
@@ -216,6 +218,7 @@ impl Link {
             master: None,
             lower: None,
             is_macvlan: false,
+            queue_len: 0,
             group: 0,
             permanent_mac: None,
             alias: String::new(),
@@ -230,6 +233,7 @@ impl Link {
                 LinkAttribute::LinkInfo(all) => {
                     link.is_macvlan = all.contains(&LinkInfo::Kind(InfoKind::MacVlan));
                 }
+                LinkAttribute::TxQueueLen(frames) => link.queue_len = frames,
                 LinkAttribute::Group(group) => link.group = group,
                 LinkAttribute::ProtoDown(down) => link.proto_down = down != 0,
                 LinkAttribute::PermAddress(octets) => link.permanent_mac = octets.try_into().ok(),

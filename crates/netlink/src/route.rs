@@ -90,21 +90,21 @@ impl Netlink {
         self.change(RouteNetlinkMessage::NewRoute(message), NLM_F_CREATE | NLM_F_EXCL)
     }
 
-    /// Adds a route with any table, metric and protocol, and with at most one next hop, or by a next-hop object.
+    /// Adds a route with any table, metric and protocol, and with next hops, or by a next-hop object.
     ///
     /// # Errors
-    /// ENETUNREACH: the gateway is on no connected network. ENETDOWN: the interface is down. ENODEV: there is no
-    /// such interface. EEXIST: there is such a route. EPERM. `Unsupported`: it has several next hops.
+    /// ENETUNREACH: a gateway is on no connected network. ENETDOWN: an interface is down. ENODEV: there is no
+    /// such interface. EEXIST: there is such a route. EPERM.
     pub fn insert_route(&self, route: &Route) -> io::Result<()> {
-        self.change(RouteNetlinkMessage::NewRoute(route.message()?), NLM_F_CREATE | NLM_F_EXCL)
+        self.change(RouteNetlinkMessage::NewRoute(route.message()), NLM_F_CREATE | NLM_F_EXCL)
     }
 
-    /// Deletes exactly this route, matching its next hop and protocol as well.
+    /// Deletes exactly this route, matching its next hops and protocol as well.
     ///
     /// # Errors
-    /// ESRCH: there is none. EPERM. `Unsupported`: it has several next hops.
+    /// ESRCH: there is none. EPERM.
     pub fn remove_route(&self, route: &Route) -> io::Result<()> {
-        let mut message = route.message()?;
+        let mut message = route.message();
         message.header.scope = RouteScope::NoWhere;
         self.change(RouteNetlinkMessage::DelRoute(message), 0)
     }
@@ -124,12 +124,36 @@ impl Netlink {
         // That an interface or an address goes is reported before its routes go, which is not reported. The kernel
         // answers this question when that is done, while (since Linux 6.9) it dumps routes at any time.
         self.link(LOOPBACK)?;
-        self.routes_of(AddressFamily::Inet, keeps)
+        self.routes_of(AddressFamily::Inet, RouteProtocol::Unspec, keeps)
     }
 
-    fn routes_of(&self, family: AddressFamily, keeps: fn(&Route) -> bool) -> io::Result<Vec<Route>> {
+    /// Dumps the routes of a protocol for which `keeps` returns true. The kernel leaves out all others, of which there may be a million,
+    /// unless it is older than Linux 4.20.
+    ///
+    /// # Errors
+    /// See [`Netlink::all`].
+    pub fn routes_of_protocol(&self, protocol: u8, keeps: fn(&Route) -> bool) -> io::Result<Vec<Route>> {
+        // See `ipv4_routes`.
+        self.link(LOOPBACK)?;
+        let of = |family| self.routes_of(family, protocol.into(), keeps);
+        let mut all = self.strictly(|| -> io::Result<Vec<Route>> {
+            let mut all = of(AddressFamily::Inet)?;
+            all.extend(gathered(&mut || of(AddressFamily::Inet6))?);
+            Ok(all)
+        })?;
+        all.retain(|route| route.protocol == protocol);
+        Ok(all)
+    }
+
+    fn routes_of(
+        &self,
+        family: AddressFamily,
+        protocol: RouteProtocol,
+        keeps: fn(&Route) -> bool,
+    ) -> io::Result<Vec<Route>> {
         let mut message = RouteMessage::default();
         message.header.address_family = family;
+        message.header.protocol = protocol;
         let mut routes = self.dumped(&RouteNetlinkMessage::GetRoute(message), keeps)?;
         // A kernel without this family dumps all others.
         routes.retain(|route: &Route| crate::prefix::family(route.id.to.ip) == family);
@@ -165,34 +189,44 @@ fn to_network(to: Prefix) -> RouteMessage {
 }
 
 impl Route {
-    fn message(&self) -> io::Result<RouteMessage> {
-        let hop = match self.next_hops.as_slice() {
-            [] => None,
-            [hop] => Some(hop),
-            _ if self.group.is_some() => None,
-            _ => return Err(io::Error::new(io::ErrorKind::Unsupported, "a route with several next hops")),
-        };
+    fn message(&self) -> RouteMessage {
         // The kernel tells the members of a group of next hops, too.
-        let hop = hop.filter(|_| self.group.is_none());
+        let hops: &[NextHop] = if self.group.is_some() { &[] } else { &self.next_hops };
         let mut message = to_network(self.id.to);
         message.header.tos = self.id.tos;
         message.header.kind = kernel_kind(self.kind);
         message.header.protocol = self.protocol.into();
-        if hop.is_some_and(|hop| hop.via.is_none()) {
-            message.header.scope = RouteScope::Link;
-        }
         message.header.table = u8::try_from(self.id.table).unwrap_or(RouteHeader::RT_TABLE_UNSPEC);
         message.attributes.push(RouteAttribute::Table(self.id.table));
         if self.id.metric != 0 {
             message.attributes.push(RouteAttribute::Priority(self.id.metric));
         }
-        if let Some(hop) = hop {
-            message.attributes.push(RouteAttribute::Oif(hop.index));
-            message.attributes.extend(hop.via.map(|via| gateway(self.id.to, via)));
+        match hops {
+            [] => {}
+            [hop] => {
+                if hop.via.is_none() {
+                    message.header.scope = RouteScope::Link;
+                }
+                message.attributes.push(RouteAttribute::Oif(hop.index));
+                message.attributes.extend(hop.via.map(|via| gateway(self.id.to, via)));
+            }
+            several => {
+                let several = several.iter().map(|hop| one_of_several(self.id.to, hop));
+                message.attributes.push(RouteAttribute::MultiPath(several.collect()));
+            }
         }
         message.attributes.extend(self.group.map(RouteAttribute::NhId));
-        Ok(message)
+        message
     }
+}
+
+/// Next hop of a route to this network that has several.
+fn one_of_several(to: Prefix, hop: &NextHop) -> RouteNextHop {
+    let mut one = RouteNextHop::default();
+    one.interface_index = hop.index;
+    one.hops = (hop.weight.clamp(1, 256) - 1) as u8;
+    one.attributes = hop.via.map(|via| gateway(to, via)).into_iter().collect();
+    one
 }
 
 /// Gateway attribute of a route to this network. The gateway may be of the other address family.
@@ -216,7 +250,7 @@ impl Object for Route {
 
     fn dump(kernel: &Netlink, keeps: fn(&Self) -> bool) -> io::Result<Vec<Self>> {
         let mut all = kernel.ipv4_routes(keeps)?;
-        all.extend(gathered(&mut || kernel.routes_of(AddressFamily::Inet6, keeps))?);
+        all.extend(gathered(&mut || kernel.routes_of(AddressFamily::Inet6, RouteProtocol::Unspec, keeps))?);
         Ok(all)
     }
 

@@ -87,6 +87,17 @@ impl Netlink {
         Ok(self.connection().exchange(T::wanted(), NLM_F_DUMP, &mut read)? == Dump::Whole)
     }
 
+    /// Does something while the kernel heeds all of the header of a request for a dump, if it can (NETLINK_GET_STRICT_CHK, Linux
+    /// 4.20).
+    pub(crate) fn strictly<T>(&self, work: impl FnOnce() -> T) -> T {
+        let is_strict = self.connection().socket.set_netlink_get_strict_chk(true).is_ok();
+        let done = work();
+        if is_strict {
+            let _ = self.connection().socket.set_netlink_get_strict_chk(false);
+        }
+        done
+    }
+
     /// Sends a request for a change.
     pub(crate) fn change(&self, request: RouteNetlinkMessage, flags: u16) -> io::Result<()> {
         self.connection().exchange(request, NLM_F_ACK | flags, &mut drop).map(drop)

@@ -135,6 +135,51 @@ fn addresses_routes_and_neighbours_go_in_and_out() {
     });
 }
 
+#[test]
+fn routes_with_several_next_hops_go_in_and_out() {
+    in_namespace(|| {
+        let kernel = Netlink::open().expect("a socket");
+        let Some(index) = with_interface(&kernel) else { return };
+        kernel.add_address(index, prefix("192.0.2.1/24")).expect("an address");
+        let hop = |via: &str, weight| NextHop { via: Some(at(via)), index, weight };
+        let route = |to: &str, metric, next_hops| {
+            let id = RouteId { table: 254, to: prefix(to), tos: 0, metric };
+            Route { id, kind: RouteKind::Unicast, next_hops, group: None, protocol: 114 }
+        };
+        let mut all = vec![
+            route("10.0.0.0/8", 0, vec![hop("192.0.2.253", 1), hop("192.0.2.254", 256)]),
+            route("10.0.0.0/8", 7, vec![hop("192.0.2.252", 2), hop("192.0.2.253", 2), hop("192.0.2.254", 3)]),
+        ];
+        match kernel.add_address(index, prefix("2001:db8::1/64")) {
+            Ok(()) => all.push(route(
+                "2001:db8:1::/48",
+                1024,
+                vec![hop("2001:db8::2", 1), hop("2001:db8::3", 4)],
+            )),
+            Err(e) => eprintln!("this namespace has no IPv6 ({e}): IPv4 alone is tested"),
+        }
+        // The order of next hops means nothing.
+        let shown = || -> Vec<Route> {
+            let mut shown: Vec<Route> =
+                kernel.all_kept(|route: &Route| route.protocol == 114).expect("a dump");
+            shown.iter_mut().for_each(|route| route.next_hops.sort());
+            shown
+        };
+        for route in &all {
+            kernel.insert_route(route).expect("inserted");
+            assert!(shown().contains(route), "{route:?} is not among {:?}", shown());
+            assert_eq!(errno(kernel.insert_route(route)), Some(libc::EEXIST));
+        }
+        let others = vec![hop("192.0.2.251", 1), hop("192.0.2.254", 256)];
+        let other = Route { next_hops: others, ..all[0].clone() };
+        assert_eq!(errno(kernel.remove_route(&other)), Some(libc::ESRCH), "it has other next hops");
+        for route in &all {
+            kernel.remove_route(route).expect("removed");
+            assert!(!shown().contains(route), "{route:?}");
+        }
+    });
+}
+
 /// Updates the mirror until a condition holds.
 fn until(mirror: &mut Mirror, what: &str, holds: impl Fn(&Mirror) -> bool) -> Vec<News> {
     let end = Instant::now() + Duration::from_secs(60);

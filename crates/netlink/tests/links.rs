@@ -244,6 +244,9 @@ fn routes_of_a_protocol_go_in_and_out() {
         assert!(shown().contains(route), "{route:?}");
         assert_eq!(errno(here.kernel.insert_route(route)), Some(libc::EEXIST));
     }
+    let of_protocol = |protocol| here.kernel.routes_of_protocol(protocol, |_| true).expect("a dump");
+    assert_eq!((of_protocol(114), of_protocol(115)), (shown(), Vec::new()));
+    assert!(of_protocol(2).iter().all(|route| route.protocol == 2) && !of_protocol(2).is_empty());
     let other = Route { protocol: 115, ..all[1].clone() };
     assert_eq!(errno(here.kernel.remove_route(&other)), Some(libc::ESRCH), "it is not of this protocol");
     for route in &all {

@@ -9,8 +9,12 @@ const MICROSECONDS: u32 = 0xa1b2_c3d4;
 const NANOSECONDS: u32 = 0xa1b2_3c4d;
 /// Type of the first block of a pcapng file, the same in either byte order.
 const PCAPNG: u32 = 0x0a0d_0d0a;
-/// LINKTYPE_ETHERNET.
+/// LINKTYPE_ETHERNET, in the lower half of the last word of the file header.
 const ETHERNET: u32 = 1;
+const LINK_TYPE: u32 = 0xffff;
+/// Bit of that word that says that its upper four bits are the length of the FCS behind each frame, in units of two octets.
+const HAS_FCS_LENGTH: u32 = 1 << 26;
+const FCS_SHIFT: u32 = 28;
 /// Sizes of the file header, and of the header of each record, in octets.
 const HEAD: usize = 24;
 const RECORD: usize = 16;
@@ -55,7 +59,7 @@ pub enum BadCapture {
 pub struct Recorded<'r> {
     /// Time of capture, since 1970.
     pub at: Duration,
-    /// Captured octets.
+    /// Captured octets, without the FCS.
     pub octets: &'r mut [u8],
     /// True if these are all octets of the frame.
     pub whole: bool,
@@ -68,6 +72,8 @@ pub struct Reader<R> {
     swapped: bool,
     /// Nanoseconds per unit of the fractional time.
     unit: u32,
+    /// Length of the FCS behind each frame, in octets.
+    fcs: u32,
     /// Number of frames read.
     count: u64,
     buffer: Vec<u8>,
@@ -81,7 +87,8 @@ impl<R: Read> Reader<R> {
     /// # Errors
     /// The file is not a capture of Ethernet frames in this format.
     pub fn new(input: R) -> Result<Self, BadCapture> {
-        let mut reader = Self { input, swapped: false, unit: 1, count: 0, buffer: vec![0; READ], rest: 0..0 };
+        let mut reader =
+            Self { input, swapped: false, unit: 1, fcs: 0, count: 0, buffer: vec![0; READ], rest: 0..0 };
         if !reader.fill(HEAD)? {
             return Err(BadCapture::NotPcap);
         }
@@ -100,11 +107,12 @@ impl<R: Read> Reader<R> {
         if (major, minor) != (2, 4) {
             return Err(BadCapture::Version(major, minor));
         }
-        // The upper bits say whether frames have an FCS, which the lengths do not include.
-        match reader.word(20) & 0x0fff_ffff {
+        let link = reader.word(20);
+        match link & LINK_TYPE {
             ETHERNET => {}
             other => return Err(BadCapture::LinkType(other)),
         }
+        reader.fcs = if link & HAS_FCS_LENGTH == 0 { 0 } else { (link >> FCS_SHIFT) * 2 };
         reader.rest.start += HEAD;
         Ok(reader)
     }
@@ -136,8 +144,11 @@ impl<R: Read> Reader<R> {
         self.count = number;
         let at = Duration::from_secs(seconds.into())
             + Duration::from_nanos(u64::from(fraction) * u64::from(self.unit));
-        let octets = self.buffer.get_mut(start + RECORD..start + len).unwrap_or_default();
-        Ok(Some(Recorded { at, octets, whole: kept >= whole }))
+        // The lengths include the FCS. Of a frame that was cut, the FCS is missing first.
+        let frame = whole.max(kept).saturating_sub(self.fcs);
+        let end = start + RECORD + kept.min(frame) as usize;
+        let octets = self.buffer.get_mut(start + RECORD..end).unwrap_or_default();
+        Ok(Some(Recorded { at, octets, whole: kept >= frame }))
     }
 
     /// Returns the word at this offset in the unconsumed part; 0 if there is none.

@@ -5,8 +5,10 @@ use crate::headers::{Carried, Packet, carried, short};
 /// Class of a frame for the control plane, the most urgent first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Class {
-    /// BFD: late packets cost adjacencies first.
+    /// BFD over one hop: late packets cost adjacencies first. Only neighbours can send it.
     Bfd,
+    /// BFD over several hops, which anybody can send.
+    Multihop,
     /// Routing protocols, VRRP included.
     Routing,
     /// ARP and neighbour discovery, group membership.
@@ -19,12 +21,14 @@ pub enum Class {
 
 impl Class {
     /// All classes, the most urgent first: the order in which waiting frames go to the control plane.
-    pub const ALL: [Self; 5] = [Self::Bfd, Self::Routing, Self::Neighbours, Self::Icmp, Self::Rest];
+    pub const ALL: [Self; 6] =
+        [Self::Bfd, Self::Multihop, Self::Routing, Self::Neighbours, Self::Icmp, Self::Rest];
 
     /// Name in counters and files.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Bfd => "bfd",
+            Self::Multihop => "multihop",
             Self::Routing => "routing",
             Self::Neighbours => "neighbours",
             Self::Icmp => "icmp",
@@ -102,7 +106,7 @@ fn class_of_tcp(segment: &[u8]) -> Class {
 fn class_of_udp(datagram: &[u8], is_near: bool) -> Class {
     match short(datagram, 2) {
         Some(BFD_ONE_HOP) if is_near => Class::Bfd,
-        Some(BFD_SEVERAL_HOPS) => Class::Bfd,
+        Some(BFD_SEVERAL_HOPS) => Class::Multihop,
         Some(port) if ROUTING_UDP.contains(&port) => Class::Routing,
         _ => Class::Rest,
     }

@@ -6,8 +6,10 @@ use crate::class::{Class, class_of};
 ledger::counters! {
     /// Frames of a NIC for the control plane, by class. Each is counted once: passed, or dropped by its limit.
     pub struct PuntCounters {
-        /// Frames of BFD passed.
+        /// Frames of BFD over one hop passed.
         bfd,
+        /// Frames of BFD over several hops passed.
+        multihop,
         /// Frames of routing protocols passed.
         routing,
         /// Frames of ARP, neighbour discovery, IGMP and MLD passed.
@@ -16,8 +18,10 @@ ledger::counters! {
         icmp,
         /// Other frames passed.
         rest,
-        /// Frames of BFD dropped by their limit.
+        /// Frames of BFD over one hop dropped by their limit.
         drop_bfd,
+        /// Frames of BFD over several hops dropped by their limit.
+        drop_multihop,
         /// Frames of routing protocols dropped by their limit.
         drop_routing,
         /// Frames of ARP, neighbour discovery, IGMP and MLD dropped by their limit.
@@ -33,6 +37,7 @@ impl PuntCounters {
     const fn passed(&self, class: Class) -> &ledger::Counter {
         match class {
             Class::Bfd => &self.bfd,
+            Class::Multihop => &self.multihop,
             Class::Routing => &self.routing,
             Class::Neighbours => &self.neighbours,
             Class::Icmp => &self.icmp,
@@ -43,6 +48,7 @@ impl PuntCounters {
     const fn dropped(&self, class: Class) -> &ledger::Counter {
         match class {
             Class::Bfd => &self.drop_bfd,
+            Class::Multihop => &self.drop_multihop,
             Class::Routing => &self.drop_routing,
             Class::Neighbours => &self.drop_neighbours,
             Class::Icmp => &self.drop_icmp,
@@ -65,11 +71,12 @@ pub struct Limit {
 pub struct Limits(pub [Limit; Class::ALL.len()]);
 
 impl Default for Limits {
-    /// BFD: 1,000 sessions of 3 x 50 ms. Routing: a full table in TCP segments within two seconds. Neighbours: a link of some
+    /// BFD, of both kinds: 1,000 sessions of 3 x 50 ms. Routing: a full table in TCP segments within two seconds. Neighbours: a link of some
     /// thousand hosts. Together they are far below what the kernel handles on one core.
     fn default() -> Self {
         let limit = |rate, burst| Limit { rate, burst };
         Self([
+            limit(20_000, 2_000),
             limit(20_000, 2_000),
             limit(20_000, 4_000),
             limit(2_000, 500),

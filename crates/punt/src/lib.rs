@@ -5,7 +5,8 @@
 //!
 //! | class | frames | limit by default |
 //! |---|---|---|
-//! | BFD | ports 3784, 4784 | 20,000/s |
+//! | BFD | port 3784 | 20,000/s |
+//! | BFD over several hops | port 4784 | 20,000/s |
 //! | routing | OSPF, PIM, VRRP, EIGRP, IS-IS; BGP, RIP, LDP | 20,000/s |
 //! | neighbours | ARP, neighbour discovery, IGMP, MLD | 2,000/s |
 //! | ICMP | the rest of ICMP and ICMPv6 | 1,000/s |

@@ -1,6 +1,6 @@
 //! Per-function settings, and the steps that apply and restore them. Pure.
 
-use netlink::{Function as Seen, FunctionSetting, Mac};
+use netlink::{Function as Seen, FunctionSetting, FunctionVlan, Mac};
 use serde::{Deserialize, Serialize};
 
 use crate::{Address, Error};
@@ -15,6 +15,12 @@ pub struct FunctionSettings {
     /// VLAN into which the port puts the function's frames; 0: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vlan: Option<u16>,
+    /// Priority of the tag of this VLAN, 0 to 7.
+    #[serde(default)]
+    pub vlan_priority: u8,
+    /// True if this VLAN has a service tag (IEEE 802.1ad).
+    #[serde(default)]
+    pub is_service_vlan: bool,
     /// Drop frames that the function sends with another source address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spoof_check: Option<bool>,
@@ -43,7 +49,9 @@ impl FunctionSettings {
     pub(crate) fn as_seen(seen: &Seen) -> Self {
         Self {
             mac: Some(seen.mac),
-            vlan: Some(seen.vlan),
+            vlan: Some(seen.vlan.id),
+            vlan_priority: seen.vlan.priority,
+            is_service_vlan: seen.vlan.is_service,
             spoof_check: Some(seen.spoof_check),
             trusted: Some(seen.trusted),
         }
@@ -52,6 +60,8 @@ impl FunctionSettings {
     /// Of these settings, those that `wanted` changes.
     pub(crate) fn touched_by(&self, wanted: &Self) -> Self {
         Self {
+            vlan_priority: self.vlan_priority,
+            is_service_vlan: self.is_service_vlan,
             mac: self.mac.filter(|mac| wanted.mac.is_some_and(|wanted| wanted != *mac)),
             vlan: self.vlan.filter(|vlan| wanted.vlan.is_some_and(|wanted| wanted != *vlan)),
             spoof_check: self.spoof_check.filter(|on| wanted.spoof_check.is_some_and(|wanted| wanted != *on)),
@@ -91,7 +101,8 @@ pub enum Step {
 pub fn steps(seen: &Seen, wanted: &FunctionSettings) -> Vec<Step> {
     let trusted = wanted.trusted.filter(|on| *on != seen.trusted).map(FunctionSetting::Trusted);
     let mac = wanted.mac.filter(|mac| *mac != seen.mac).map(FunctionSetting::Mac);
-    let vlan = wanted.vlan.filter(|vlan| *vlan != seen.vlan).map(FunctionSetting::Vlan);
+    let tag = |id| FunctionVlan { id, priority: wanted.vlan_priority, is_service: wanted.is_service_vlan };
+    let vlan = wanted.vlan.filter(|vlan| *vlan != seen.vlan.id).map(|id| FunctionSetting::Vlan(tag(id)));
     let spoof_check =
         wanted.spoof_check.filter(|on| *on != seen.spoof_check).map(FunctionSetting::SpoofCheck);
     let set = [trusted, mac, vlan, spoof_check].into_iter().flatten().map(Step::Set);

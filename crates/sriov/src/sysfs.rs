@@ -192,14 +192,15 @@ impl Sysfs {
         fs::write(file, count.to_string()).map_err(|answer| Error::system(what(), answer))
     }
 
-    /// Unbinds the driver of a device and binds it again. Does nothing if the device has no driver.
+    /// Unbinds the driver of a device and binds it again. For a device without a driver the kernel looks for one: binding it again
+    /// may have failed before.
     pub(crate) fn rebind(&self, address: Address) -> io::Result<()> {
-        let Some(driver) = last_name(&self.device(address).join("driver")) else { return Ok(()) };
-        let folder = self.root.join("bus/pci/drivers").join(driver);
-        for file in ["unbind", "bind"] {
-            fs::write(folder.join(file), address.to_string())?;
-        }
-        Ok(())
+        let (bus, device) = (self.root.join("bus/pci"), address.to_string());
+        let Some(driver) = last_name(&self.device(address).join("driver")) else {
+            return fs::write(bus.join("drivers_probe"), device);
+        };
+        let folder = bus.join("drivers").join(driver);
+        ["unbind", "bind"].into_iter().try_for_each(|file| fs::write(folder.join(file), &device))
     }
 
     fn device(&self, address: Address) -> PathBuf {

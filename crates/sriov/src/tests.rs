@@ -126,7 +126,8 @@ fn numbers_and_drivers_are_written_where_the_kernel_reads_them() {
     for file in ["unbind", "bind"] {
         assert_eq!(written(&format!("bus/pci/drivers/igbvf/{file}")), "0000:01:10.0");
     }
-    sysfs.rebind(address("0000:01:10.4")).expect("one without a driver needs nothing");
+    sysfs.rebind(address("0000:01:10.4")).expect("a file");
+    assert_eq!(written("bus/pci/drivers_probe"), "0000:01:10.4", "one without a driver is given one");
 }
 
 #[test]

@@ -44,6 +44,16 @@ pub(crate) fn deal(tap: BorrowedFd<'_>, queues: usize) -> io::Result<()> {
     run(tap, &program::in_turn(queues as u32, turns.as_fd()))
 }
 
+/// Leaves the queues of this TAP's frames to the kernel's own hash.
+///
+/// # Errors
+/// The device was deleted.
+pub(crate) fn end(tap: BorrowedFd<'_>) -> io::Result<()> {
+    let mut none: libc::c_int = -1;
+    // SAFETY: the request reads an `int`.
+    unsafe { ioctl(tap, SET_STEERING, &mut none) }
+}
+
 /// Has the kernel run a program for each frame of this TAP.
 fn run(tap: BorrowedFd<'_>, instructions: &[u64]) -> io::Result<()> {
     let program = bpf::load(Purpose::SocketFilter, instructions)?;

@@ -4,7 +4,8 @@
 //! `struct virtio_net_hdr` (IFF_VNET_HDR), so that a checksum may be left to be filled in and a frame may be
 //! as long as 64 KB, to be segmented where it leaves the host.
 //!
-//! The device is not persistent: the kernel removes it with its last descriptor.
+//! The device is not persistent: the kernel removes it with its last descriptor. One that was there before stays, and gets its MTU, queue
+//! length and state back.
 //!
 //! A macvtap ([`crate::macvtap`]) is served in the same way.
 

@@ -1,15 +1,16 @@
 //! Undo actions for host state that does not disappear with a descriptor, carried out by the process that
 //! created it, or by a cleaner that was told in advance.
 
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use netlink::Netlink;
+use netlink::{Netlink, Settings};
 use serde::{Deserialize, Serialize};
 
 use crate::rename_into_place::name_before;
-use crate::{Error, Links, macvtap, ovs};
+use crate::{Error, Links, macvtap, ovs, steering};
 
 /// Time that a killed process may take to close its sockets: some milliseconds, and more on a busy host.
 const CLOSING: Duration = Duration::from_secs(2);
@@ -89,6 +90,21 @@ enum What {
     /// An interface, in the namespace of this socket. The socket is opened in advance, because no descriptor
     /// may be left when it is needed.
     Link(Netlink, Which),
+    /// Settings of an interface that was there before, and stays.
+    Settings(Box<FormerSettings>),
+}
+
+/// Settings that a TAP had before it was opened.
+#[derive(Debug)]
+struct FormerSettings {
+    /// A socket in its namespace.
+    kernel: Netlink,
+    index: u32,
+    settings: Settings,
+    /// One of its queues: until the settings are restored, the device is in use.
+    queue: OwnedFd,
+    /// True if a program of ours selects the queues of its frames.
+    is_steered: bool,
 }
 
 /// Identification of an interface.
@@ -103,6 +119,19 @@ impl UndoGuard {
     /// Arms the removal of an interface that is about to be created under this name.
     pub(crate) fn of_link(kernel: Netlink, name: &str) -> Self {
         Self { what: What::Link(kernel, Which::Named(name.to_owned())) }
+    }
+
+    /// Arms the restoration of the settings of a TAP that was there before, by one of its queues.
+    pub(crate) fn of_settings(kernel: Netlink, index: u32, settings: Settings, queue: OwnedFd) -> Self {
+        let former = FormerSettings { kernel, index, settings, queue, is_steered: false };
+        Self { what: What::Settings(Box::new(former)) }
+    }
+
+    /// Records that a program of ours selects the queues of the TAP's frames.
+    pub(crate) fn note_steering(&mut self) {
+        if let What::Settings(former) = &mut self.what {
+            former.is_steered = true;
+        }
     }
 
     /// Records the index of the interface once it exists.
@@ -125,7 +154,18 @@ impl Drop for UndoGuard {
             What::Undo(undo) => undo.now(),
             What::Link(kernel, Which::Index(index)) => drop(kernel.delete_link(*index)),
             What::Link(kernel, Which::Named(name)) => drop(kernel.delete_link(name.as_str())),
+            What::Settings(former) => former.restore(),
         }
+    }
+}
+
+impl FormerSettings {
+    /// Errors are ignored: the device may have been deleted.
+    fn restore(&self) {
+        if self.is_steered {
+            let _ = steering::end(self.queue.as_fd());
+        }
+        let _ = self.kernel.set_link(self.index, &self.settings);
     }
 }
 

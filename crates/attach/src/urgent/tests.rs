@@ -93,7 +93,8 @@ fn a_flood_of_a_less_urgent_class_leaves_room_for_the_others() {
     bench.deliver(&datagram(9), 1000);
     assert_eq!(bench.deliver(&arp(), 1000), LENGTH / 2);
     assert_eq!(bench.deliver(&datagram(520), 1000), LENGTH / 4);
-    assert_eq!(bench.deliver(&datagram(3784), 1000), LENGTH / 4);
+    assert_eq!(bench.deliver(&datagram(4784), 1000), LENGTH / 8);
+    assert_eq!(bench.deliver(&datagram(3784), 1000), LENGTH / 8);
     assert_eq!(all(&mut *bench.urgent).len(), LENGTH);
 }
 

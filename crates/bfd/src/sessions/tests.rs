@@ -165,6 +165,49 @@ fn a_number_may_change_while_a_session_is_up() {
 }
 
 #[test]
+fn a_new_session_with_a_former_number_of_another_takes_its_own_packets() {
+    let (mut tables, now) = up();
+    let [table, _] = &mut tables;
+    assert!(table.renumber(10, 77));
+    let other = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 3));
+    table.set(&watch(10, Path { remote: other, ..path() }), now, &mut |_| {});
+    let packet = Packet { multiplier: 3, mine: 20, yours: 10, required_rx: 1, ..Packet::default() };
+    let octets = packet.octets();
+    let packets = |table: &Sessions| [77, 10].map(|number| table.get(number).expect("there").2.packets_in);
+    let before = packets(table);
+    table.take(&arrived(&octets, now), &mut |_| {}).expect("the other side of 77 does not know yet");
+    assert_eq!(packets(table), [before[0] + 1, 0]);
+    table.take(&Arrived { source: other, ..arrived(&octets, now) }, &mut |_| {}).expect("for 10");
+    assert_eq!(packets(table), [before[0] + 1, 1]);
+    assert!(table.remove(10));
+    table.take(&arrived(&octets, now), &mut |_| {}).expect("it still leads to 77");
+    assert!(table.remove(77) && table.former.is_empty());
+}
+
+#[test]
+fn former_numbers_are_kept_for_each_session_and_not_without_end() {
+    let (mut tables, now) = up();
+    let [table, _] = &mut tables;
+    let last = 1_000 + MOST_FORMER as u32;
+    assert!(table.renumber(10, 1_000));
+    for number in 1_000..last {
+        assert!(table.renumber(number, number + 1));
+    }
+    let numbers: BTreeSet<u32> = table.former.keys().copied().collect();
+    assert!(numbers.into_iter().eq(1_000..last), "the first one was forgotten");
+    assert!(table.former.values().all(|present| *present == last));
+    let up = Packet { state: State::Up, multiplier: 3, mine: 20, required_rx: 1, ..Packet::default() };
+    let packet = |yours| Packet { yours, ..up }.octets();
+    let mut take = |yours| table.take(&arrived(&packet(yours), now), &mut |_| {});
+    assert_eq!([take(10), take(1_000)], [Err(Dropped::Unknown), Ok(())]);
+    // A former number that is given once more is the present one.
+    assert!(table.renumber(last, 1_000));
+    assert!(!table.former.contains_key(&1_000));
+    table.take(&arrived(&packet(1_000), now), &mut |_| {}).expect("taken");
+    assert!(table.former.is_empty(), "the other side has learnt it");
+}
+
+#[test]
 fn what_is_removed_is_due_no_more() {
     let mut table = Sessions::new(1);
     table.set(&watch(10, path()), 0, &mut |_| {});

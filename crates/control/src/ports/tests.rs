@@ -13,6 +13,7 @@ fn link(index: u32, name: &str, lower: Option<u32>) -> Link {
         master: None,
         lower,
         is_macvlan,
+        queue_len: 1000,
         group: 0,
         permanent_mac: None,
         alias: String::new(),

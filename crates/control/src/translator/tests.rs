@@ -65,6 +65,7 @@ fn link(index: u32, name: &str) -> netlink::Change<Link> {
         master: None,
         lower: None,
         is_macvlan: false,
+        queue_len: 1000,
         group: 0,
         permanent_mac: None,
         alias: String::new(),

@@ -93,16 +93,18 @@ fn what_is_inserted_is_what_is_read() {
     let v6 = IpAddr::V6(Ipv6Addr::LOCALHOST);
     for via in [None, Some(GATEWAY), Some(v6)] {
         let route = to(via, RouteKind::Unicast);
-        let message = route.message().expect("a message");
+        let message = route.message();
         let scope = if via.is_none() { RouteScope::Link } else { RouteScope::Universe };
         assert_eq!(message.header.scope, scope);
         assert_eq!(read(message), Some((true, route)));
     }
     let nowhere = Route { next_hops: Vec::new(), ..to(None, RouteKind::Blackhole) };
-    assert_eq!(read(nowhere.message().expect("a message")), Some((true, nowhere)));
-    let several =
-        Route { next_hops: vec![hop(GATEWAY, 1, 1), hop(GATEWAY, 2, 1)], ..to(None, RouteKind::Unicast) };
-    assert_eq!(several.message().expect_err("several").kind(), io::ErrorKind::Unsupported);
+    assert_eq!(read(nowhere.message()), Some((true, nowhere)));
+    let hops = vec![hop(GATEWAY, 1, 1), hop(v6, 2, 256), NextHop { via: None, index: 3, weight: 2 }];
+    let several = Route { next_hops: hops, ..to(None, RouteKind::Unicast) };
+    let by_object = Route { group: Some(9), ..several.clone() };
+    assert_eq!(read(several.message()), Some((true, several)));
+    assert_eq!(read(by_object.message()), Some((true, Route { next_hops: Vec::new(), ..by_object })));
 }
 
 fn six(network: u16) -> Route {

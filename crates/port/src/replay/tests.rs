@@ -99,6 +99,34 @@ fn a_frame_that_was_cut_is_known_by_it() {
     assert_eq!(reader.count(), 2);
 }
 
+#[test]
+fn the_fcs_behind_frames_is_left_out() {
+    // Two units of two octets, and the bit that says that they are counted.
+    let with_fcs = |word: fn(u32) -> [u8; 4], version| {
+        let frames = [(1, 5, vec![1; 64]), (2, 6, vec![2; 64]), (3, 7, vec![3; 2])];
+        let mut file = file(NANOSECONDS, word, version, &frames);
+        file[20..24].copy_from_slice(&word(0x2400_0001));
+        file
+    };
+    for (version, word) in [LITTLE, BIG] {
+        let all = read(&with_fcs(word, version)).expect("a good file");
+        let frames: Vec<Vec<u8>> = all.into_iter().map(|(_, octets)| octets).collect();
+        assert_eq!(frames, [vec![1; 60], vec![2; 60], Vec::new()]);
+    }
+    let cut = |original: u8| {
+        let mut file = with_fcs(u32::to_le_bytes, LITTLE.0);
+        file[36] = original;
+        let mut reader = Reader::new(&file[..]).expect("a good head");
+        let frame = reader.next_frame().expect("good").expect("a frame");
+        (frame.octets.len(), frame.whole)
+    };
+    assert_eq!(cut(66), (62, true), "only the FCS was cut");
+    assert_eq!(cut(69), (64, false));
+    let mut without = small();
+    without[20..24].copy_from_slice(&0x2000_0001u32.to_le_bytes());
+    assert_eq!(read(&without).expect("a good file")[0].1, [1; 60], "no length is given");
+}
+
 proptest! {
     #[test]
     fn any_octets_end_in_frames_or_in_a_sentence(octets in proptest::collection::vec(any::<u8>(), 0..400), good in any::<bool>()) {

@@ -1,6 +1,6 @@
 //! Applying and restoring per-function settings.
 
-use netlink::{Function as Seen, FunctionSetting, Mac, Netlink};
+use netlink::{Function as Seen, FunctionSetting, FunctionVlan, Mac, Netlink};
 use proptest::option;
 use proptest::prelude::*;
 
@@ -24,7 +24,8 @@ fn carried_out(mut seen: Seen, steps: &[Step]) -> Seen {
 
 #[test]
 fn only_what_differs_is_set_and_an_address_takes_the_driver_along() {
-    let seen = Seen { number: 1, mac: MAC, vlan: 0, spoof_check: true, trusted: false };
+    let vlan = FunctionVlan::default();
+    let seen = Seen { number: 1, mac: MAC, vlan, spoof_check: true, trusted: false };
     assert_eq!(steps(&seen, &FunctionSettings::default()), []);
     assert_eq!(
         steps(
@@ -34,12 +35,16 @@ fn only_what_differs_is_set_and_an_address_takes_the_driver_along() {
         []
     );
     let other = [2, 0, 0, 0, 7, 2];
-    let wanted =
-        FunctionSettings { mac: Some(other), vlan: Some(30), trusted: Some(true), spoof_check: None };
+    let wanted = FunctionSettings {
+        mac: Some(other),
+        vlan: Some(30),
+        trusted: Some(true),
+        ..FunctionSettings::default()
+    };
     let expected = [
         Step::Set(FunctionSetting::Trusted(true)),
         Step::Set(FunctionSetting::Mac(other)),
-        Step::Set(FunctionSetting::Vlan(30)),
+        Step::Set(FunctionSetting::Vlan(FunctionVlan::new(30))),
         Step::Rebind,
     ];
     assert_eq!(steps(&seen, &wanted), expected);
@@ -106,15 +111,18 @@ fn some_mac() -> impl Strategy<Value = Mac> {
 proptest! {
     #[test]
     fn steps_lead_there_and_back(
-        (mac, vlan, spoof_check, trusted) in (some_mac(), 0_u16..3, any::<bool>(), any::<bool>()),
+        (mac, (id, priority, is_service), spoof_check, trusted) in
+            (some_mac(), (0_u16..3, 0_u8..8, any::<bool>()), any::<bool>(), any::<bool>()),
         wanted in (option::of(some_mac()), option::of(0_u16..3), option::of(any::<bool>()), option::of(any::<bool>())),
     ) {
+        let vlan = FunctionVlan { id, priority, is_service };
         let seen = Seen { number: 0, mac, vlan, spoof_check, trusted };
-        let wanted = FunctionSettings { mac: wanted.0, vlan: wanted.1, spoof_check: wanted.2, trusted: wanted.3 };
+        let (mac, vlan, spoof_check, trusted) = wanted;
+        let wanted = FunctionSettings { mac, vlan, spoof_check, trusted, ..FunctionSettings::default() };
         let former = FunctionSettings::as_seen(&seen).touched_by(&wanted);
         let there = carried_out(seen, &steps(&seen, &wanted));
         prop_assert!(wanted.mac.is_none_or(|mac| mac == there.mac));
-        prop_assert!(wanted.vlan.is_none_or(|vlan| vlan == there.vlan));
+        prop_assert!(wanted.vlan.is_none_or(|vlan| vlan == there.vlan.id));
         prop_assert!(wanted.spoof_check.is_none_or(|on| on == there.spoof_check));
         prop_assert!(wanted.trusted.is_none_or(|on| on == there.trusted));
         prop_assert_eq!(steps(&there, &wanted), []);

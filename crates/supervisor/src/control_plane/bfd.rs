@@ -31,6 +31,8 @@ use worker::Worker;
 const PAUSE: u64 = 20;
 /// Milliseconds before another attempt to start the thread.
 const LONG_PAUSE: u64 = 30_000;
+/// Milliseconds after which a bfdd that was reached once more has asked for all of its sessions. It does so at once.
+const ASKING: u64 = 30_000;
 
 /// What the thread is told.
 enum Order {
@@ -60,6 +62,11 @@ pub(super) struct Bfd {
     is_connected: bool,
     /// No attempt before, in milliseconds.
     next: u64,
+    /// Process number of the bfdd that was reached last.
+    reached: Option<u32>,
+    /// When the sessions are settled of a bfdd that was reached once more, in milliseconds: no daemon is restarted then, after which
+    /// they would be.
+    settles: Option<u64>,
 }
 
 struct Thread {
@@ -72,7 +79,16 @@ struct Thread {
 impl Bfd {
     /// Of a router with this name; it does nothing yet.
     pub(super) const fn new(name: String, namespace: Namespace, counters: Arc<BfdCounters>) -> Self {
-        Self { name, namespace, counters, thread: None, is_connected: false, next: 0 }
+        Self {
+            name,
+            namespace,
+            counters,
+            thread: None,
+            is_connected: false,
+            next: 0,
+            reached: None,
+            settles: None,
+        }
     }
 
     /// Follows bfdd: reaches it, or another one after it has ended.
@@ -80,8 +96,11 @@ impl Bfd {
     /// # Errors
     /// The sessions cannot be kept; it is tried again.
     pub(super) fn follow(&mut self, running: Option<&Running>, now: u64) -> Result<()> {
-        let is_there = running.is_some_and(|running| running.process(Daemon::Bfd).is_some());
-        if self.is_connected || !is_there || now < self.next {
+        if self.settles.take_if(|at| *at <= now).is_some() {
+            self.settle();
+        }
+        let process = running.and_then(|running| running.process(Daemon::Bfd));
+        if self.is_connected || process.is_none() || now < self.next {
             return Ok(());
         }
         self.next = now + PAUSE;
@@ -91,9 +110,15 @@ impl Bfd {
             self.thread = Some(self.start()?);
             self.next = now + PAUSE;
         }
-        self.is_connected = true;
+        self.note_reached(process, now);
         self.tell(Order::Connected(stream));
         Ok(())
+    }
+
+    /// Notes that a bfdd was reached, which is this process.
+    fn note_reached(&mut self, process: Option<u32>, now: u64) {
+        self.settles = (self.reached == process).then_some(now + ASKING);
+        (self.is_connected, self.reached) = (true, process);
     }
 
     fn start(&self) -> Result<Thread> {
@@ -107,7 +132,7 @@ impl Bfd {
 
     /// Ends all sessions. Returns true if there may have been some, of which the verdicts do not hold any more.
     pub(super) fn end(&mut self) -> bool {
-        self.is_connected = false;
+        (self.is_connected, self.reached, self.settles) = (false, None, None);
         self.thread.take().is_some()
     }
 
@@ -121,7 +146,9 @@ impl Bfd {
         let Some(thread) = &self.thread else { return Vec::new() };
         thread.news.quiet();
         let news: Vec<News> = std::iter::from_fn(|| thread.news.next().ok().flatten()).collect();
-        self.is_connected &= !news.contains(&News::Closed);
+        if news.contains(&News::Closed) {
+            (self.is_connected, self.settles) = (false, None);
+        }
         news
     }
 
@@ -133,7 +160,8 @@ impl Bfd {
     /// When there is something to do, in milliseconds.
     pub(super) fn due(&self, running: Option<&Running>) -> Option<u64> {
         let is_there = running.is_some_and(|running| running.process(Daemon::Bfd).is_some());
-        (is_there && !self.is_connected).then_some(self.next)
+        let next = (is_there && !self.is_connected).then_some(self.next);
+        [next, self.settles].into_iter().flatten().min()
     }
 
     fn tell(&self, order: Order) {

@@ -1,11 +1,12 @@
 //! Brings the settings of a router into its control namespace, and follows their changes.
 
+use std::collections::BTreeMap;
 use std::io;
 
 use anyhow::{Context, Result};
 use config::Router;
-use config::forwarding::{Interface, RefusedRoute, RouteType};
-use netlink::{Kind, Netlink, Route, RouteId, RouteKind, Settings};
+use config::forwarding::{Interface, RefusedRoute, RouteType, SpreadRoute};
+use netlink::{Kind, Link, Netlink, NextHop, Route, RouteId, RouteKind, Settings};
 use rustix::io::Errno;
 
 use super::namespace::ControlNamespace;
@@ -14,6 +15,8 @@ use super::wanted;
 
 /// Protocol of routes of the file (RTPROT_*), as kernel routers have it.
 const PROTOCOL: u8 = 114;
+/// Metric of the kernel's IPv6 routes that are given none.
+const METRIC_6: u32 = 1024;
 
 /// Brings the settings of `now` into force; `before`: those that are.
 ///
@@ -28,21 +31,90 @@ pub(super) fn settle(namespace: &ControlNamespace, before: Option<&Router>, now:
         former.filter(|vlan| !kept.contains(vlan)).try_for_each(|vlan| vlan.delete(&kernel))?;
     }
     kept.iter().try_for_each(|vlan| vlan.make(&kernel))?;
-    namespace.apply(wanted::of(now))?;
     let former = before.map_or(&[][..], |before| &before.forwarding.refused[..]);
-    refuse(&kernel, former, &now.forwarding.refused)
+    let several = several(&kernel, now)?;
+    // What has another kind now would be in the way of its successor.
+    withdraw(&kernel, &several)?;
+    admit(&kernel, former, &now.forwarding.refused)?;
+    namespace.apply(wanted::of(now))?;
+    lay(&kernel, &several)?;
+    refuse(&kernel, &now.forwarding.refused)
+}
+
+/// Removes routes by which nothing is to be forwarded any more.
+fn admit(kernel: &Netlink, before: &[RefusedRoute], now: &[RefusedRoute]) -> Result<()> {
+    for own in before.iter().filter(|own| !now.contains(own)) {
+        let gone = refused(own).map_or(Ok(()), |route| kernel.remove_route(&route));
+        unless(gone, Errno::SRCH).with_context(|| format!("removing the route to {}", own.to))?;
+    }
+    Ok(())
 }
 
 /// Brings routes by which nothing is forwarded into force.
-fn refuse(kernel: &Netlink, before: &[RefusedRoute], now: &[RefusedRoute]) -> Result<()> {
-    let doing = |own: &RefusedRoute| format!("setting the route to {}", own.to);
-    for own in before.iter().filter(|own| !now.contains(own)) {
-        let gone = refused(own).map_or(Ok(()), |route| kernel.remove_route(&route));
-        unless(gone, Errno::SRCH).with_context(|| doing(own))?;
-    }
+fn refuse(kernel: &Netlink, now: &[RefusedRoute]) -> Result<()> {
     for own in now {
         let set = refused(own).map_or(Ok(()), |route| kernel.insert_route(&route));
-        unless(set, Errno::EXIST).with_context(|| doing(own))?;
+        unless(set, Errno::EXIST).with_context(|| format!("setting the route to {}", own.to))?;
+    }
+    Ok(())
+}
+
+/// Routes of the file with several gateways. A kernel router has them by groups of next hops, of which the kernel makes none by an
+/// interface without carrier; nothing is forwarded here, so that these may have next hops of all.
+fn several(kernel: &Netlink, router: &Router) -> Result<Vec<Route>> {
+    let wanted = router.forwarding.spread.iter().filter(|own| own.ways.len() > 1);
+    let wanted: Vec<&SpreadRoute> = wanted.collect();
+    if wanted.is_empty() {
+        return Ok(Vec::new());
+    }
+    let links: Vec<Link> = kernel.all().context("reading the interfaces of its namespace")?;
+    let links: BTreeMap<String, u32> = links.into_iter().map(|link| (link.name, link.index)).collect();
+    let route = |own: &SpreadRoute| {
+        spread(router, own, &links).with_context(|| format!("the route to {} has no interface", own.to))
+    };
+    wanted.into_iter().map(route).collect()
+}
+
+/// Returns a route with several gateways as the kernel has it; `None`: an interface is missing.
+fn spread(router: &Router, own: &SpreadRoute, links: &BTreeMap<String, u32>) -> Option<Route> {
+    let to = wanted::prefix(own.to)?;
+    let metric = if to.ip.is_ipv4() { 0 } else { METRIC_6 };
+    let hops = own.ways.iter().map(|way| {
+        let index = *links.get(router.link_name(way.nic)?)?;
+        Some(NextHop { via: Some(way.via), index, weight: way.weight.into() })
+    });
+    let id = RouteId { table: MAIN, to, tos: 0, metric };
+    let next_hops = hops.collect::<Option<Vec<_>>>()?;
+    Some(sorted(Route { id, kind: RouteKind::Unicast, next_hops, group: None, protocol: PROTOCOL }))
+}
+
+/// Returns true for routes that [`lay`] has laid.
+fn is_laid(route: &Route) -> bool {
+    let is_ours = route.protocol == PROTOCOL && route.id.table == MAIN && route.kind == RouteKind::Unicast;
+    is_ours && route.group.is_none() && route.next_hops.len() > 1
+}
+
+fn sorted(mut route: Route) -> Route {
+    route.next_hops.sort();
+    route
+}
+
+/// Removes routes with several gateways that the file does not have, or not so.
+fn withdraw(kernel: &Netlink, kept: &[Route]) -> Result<()> {
+    let present = kernel.routes_of_protocol(PROTOCOL, is_laid);
+    let present = present.context("reading the routes of its namespace")?;
+    for route in present.into_iter().filter(|route| !kept.contains(&sorted(route.clone()))) {
+        unless(kernel.remove_route(&route), Errno::SRCH)
+            .with_context(|| format!("removing the route to {}", route.id.to))?;
+    }
+    Ok(())
+}
+
+/// Lays routes with several gateways.
+fn lay(kernel: &Netlink, wanted: &[Route]) -> Result<()> {
+    for route in wanted {
+        unless(kernel.insert_route(route), Errno::EXIST)
+            .with_context(|| format!("setting the route to {}", route.id.to))?;
     }
     Ok(())
 }
@@ -94,3 +166,6 @@ pub(super) fn unless(outcome: io::Result<()>, fine: Errno) -> io::Result<()> {
         other => other,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -112,7 +112,12 @@ fn routes(router: &Router) -> Vec<Route> {
         .filter_map(|own| route(Prefix::new(own.to.network, own.to.len), own.via.map(IpAddr::from), own.nic));
     let six = router.forwarding.routes6.iter();
     let six = six.filter_map(|own| route(prefix(own.to), own.via.map(IpAddr::from), own.nic));
-    four.chain(six).collect()
+    // Those with several are laid by `settle`.
+    let single = router.forwarding.spread.iter().filter_map(|own| match own.ways.as_slice() {
+        [way] => route(prefix(own.to), Some(way.via), way.nic),
+        _ => None,
+    });
+    four.chain(six).chain(single).collect()
 }
 
 /// Destinations as a prefix.

@@ -5,13 +5,14 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 
-use netlink::Settings;
+use netlink::{Netlink, Settings};
 use port::Offloads;
 
 use super::traits::{Spread, Traits};
 use super::{Ownership, Tap, TapConfig, header};
 use crate::rename_into_place::{name_before, rename_into_place};
 use crate::request::{InterfaceRequest, Name};
+use crate::undo::UndoGuard;
 use crate::{Error, Links, bridge, steering};
 
 /// Creates (or opens) a device in the calling thread's namespace.
@@ -24,7 +25,12 @@ pub(super) fn open(name: &str, config: &TapConfig<'_>) -> Result<Tap, Error> {
     let mut queues = (0..count)
         .map(|number| open_queue(name, (before.as_str(), count), is_new && number == 0))
         .collect::<Result<Vec<_>, Error>>()?;
+    // Whatever fails from here on, a device that was there before gets back what it had.
+    let mut former = if is_new { None } else { former(&links, name, &queues)? };
     let traits = settle(name, &mut queues, config)?;
+    if let Some(former) = former.as_mut().filter(|_| *traits.spread() == Spread::Ours) {
+        former.note_steering();
+    }
     let index = links.index(&before)?;
     let failed = |doing: &str, e| Error::system(format!("{doing} `{name}`"), e);
     links
@@ -36,7 +42,21 @@ pub(super) fn open(name: &str, config: &TapConfig<'_>) -> Result<Tap, Error> {
     }
     let state = if config.up { Settings::default().up(true) } else { Settings::default() };
     rename_into_place(links.kernel(), index, name, state)?;
-    Tap::of_queues(name, queues, traits, links)
+    let tap = Tap::of_queues(name, queues, traits, links)?;
+    Ok(match former {
+        Some(former) => tap.undone_by(former),
+        None => tap,
+    })
+}
+
+/// Returns the guard that gives a device that was there before its settings back.
+fn former(links: &Links, name: &str, queues: &[OwnedFd]) -> Result<Option<UndoGuard>, Error> {
+    let Some(queue) = queues.first() else { return Ok(None) };
+    let link = links.link(name, "reading the settings of")?;
+    let wrong = |e| Error::system(format!("keeping the settings of `{name}`"), e);
+    let (queue, kernel) = (queue.try_clone().map_err(wrong)?, Netlink::open().map_err(wrong)?);
+    let settings = Settings::default().mtu(link.mtu).queue_len(link.queue_len).up(link.up);
+    Ok(Some(UndoGuard::of_settings(kernel, link.index, settings, queue)))
 }
 
 /// Returns true if urgent frames are to have a queue of their own: nobody else may rely on the number of queues of a new device.

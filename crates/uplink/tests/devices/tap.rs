@@ -6,6 +6,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use crate::support::{HEADERS, Way, collect, collect_from, datagram, deliver, devices, number, wait_for};
+use port::steer::Hash;
 use port::{Bell, Source};
 use uplink::tap::LARGEST_FRAME;
 use uplink::{
@@ -210,6 +211,43 @@ fn a_name_that_is_taken_is_refused_and_its_owner_goes_on() {
     assert!(matches!(refused, Error::NotTap { .. }), "{refused}");
     deliver(&*site.ports[0].1, &mut [datagram(across(0), 60, 7)]);
     assert_eq!(collect(&mut site.ports[1].0, 1).len(), 1);
+}
+
+#[test]
+fn a_device_that_was_there_before_gets_its_settings_back() {
+    if !devices() {
+        return;
+    }
+    let netns = Netns::new().unwrap();
+    let run = |words: &str| {
+        netns.command("ip").args(words.split(' ')).status().is_ok_and(|status| status.success())
+    };
+    if !run("tuntap add t9 mode tap multi_queue") {
+        println!("SKIPPED: needs iproute2");
+        return;
+    }
+    assert!(run("link set t9 mtu 1300 txqueuelen 77"));
+    let shows = |texts: [&str; 2]| {
+        let shown = netns.command("ip").args(["-o", "link", "show", "t9"]).output().expect("ip").stdout;
+        let shown = String::from_utf8_lossy(&shown).into_owned();
+        assert!(texts.iter().all(|text| shown.contains(text)), "{texts:?}: {shown}");
+        shown.contains(",UP")
+    };
+    let config = TapConfig {
+        queues: 2,
+        mtu: 1400,
+        queue_len: 500,
+        hash: Some(Hash::Flow),
+        ownership: Ownership::NewOrExisting,
+        netns: Some(&netns),
+        ..TapConfig::default()
+    };
+    for _ in 0..2 {
+        let tap = Tap::open("t9", &config).unwrap();
+        assert!(shows(["mtu 1400 ", "qlen 500"]), "it is up");
+        drop(tap);
+        assert!(!shows(["mtu 1300 ", "qlen 77"]), "it is down as before");
+    }
 }
 
 #[test]

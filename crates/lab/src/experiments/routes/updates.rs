@@ -226,6 +226,7 @@ fn link() -> Link {
         master: None,
         lower: None,
         is_macvlan: false,
+        queue_len: 1000,
         group: 0,
         permanent_mac: None,
         alias: String::new(),

@@ -74,6 +74,28 @@ impl World {
 }
 
 #[test]
+fn sessions_of_a_bfdd_that_is_reached_once_more_are_settled_later() {
+    let namespace = Namespace::current().expect("a namespace");
+    let mut bfd = Bfd::new("edge".to_owned(), namespace, Arc::default());
+    let followed = |bfd: &mut Bfd, now| {
+        bfd.follow(None, now).expect("no bfdd is there");
+        bfd.due(None)
+    };
+    bfd.note_reached(Some(7), 1_000);
+    assert_eq!(followed(&mut bfd, 1_000), None, "they are settled with the daemons");
+    bfd.note_reached(Some(7), 2_000);
+    assert_eq!(followed(&mut bfd, 2_000), Some(2_000 + ASKING));
+    assert_eq!(followed(&mut bfd, 1_999 + ASKING), Some(2_000 + ASKING));
+    assert_eq!(followed(&mut bfd, 2_000 + ASKING), None, "they were settled");
+    bfd.note_reached(Some(7), 100_000);
+    bfd.note_reached(Some(8), 100_001);
+    assert_eq!(followed(&mut bfd, 100_001), None, "another one is settled with the daemons");
+    bfd.note_reached(Some(8), 200_000);
+    assert!(!bfd.end());
+    assert_eq!(followed(&mut bfd, 200_000), None);
+}
+
+#[test]
 fn a_session_is_kept_for_bfdd_outlives_it_and_ends_with_silence() {
     needs!(Root, Program("ip"), Program("vtysh"));
     let [us, them] = ["bfd-us", "bfd-them"].map(|name| support::Namespace::add(name).expect("a namespace"));

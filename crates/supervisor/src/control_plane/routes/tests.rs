@@ -35,6 +35,7 @@ fn link(running: bool) -> Link {
         master: None,
         lower: None,
         is_macvlan: false,
+        queue_len: 1000,
         group: 0,
         permanent_mac: None,
         alias: String::new(),

@@ -13,6 +13,8 @@ fn a_namespace_has_what_the_file_says_and_does_not_forward() {
          [[router.nic]]\nname = \"lan\"\nattach = \"null\"\naddress = [\"10.0.0.1/24\", \"fe80::9/64\"]\n\
          [[router.interface]]\nname = \"guests\"\nnic = \"lan\"\nvlan = 7\naddress = \"10.0.7.1/24\"\n\
          [[router.route]]\nto = \"198.51.100.0/24\"\nvia = \"192.0.2.9\"\n\
+         [[router.route]]\nto = \"203.0.113.0/24\"\nvia = [\"192.0.2.8\"]\n\
+         [[router.route]]\nto = \"203.0.112.0/24\"\nvia = [\"192.0.2.8\", \"192.0.2.9\"]\n\
          [[router.neighbour]]\naddress = \"10.0.0.2\"\nmac = \"02:00:00:00:00:02\"\n",
     );
     let wanted = of(&router);
@@ -23,8 +25,8 @@ fn a_namespace_has_what_the_file_says_and_does_not_forward() {
     assert_eq!(addresses, ["192.0.2.1/24", "2001:db8::1/64"]);
     assert_eq!((wan.mac, wan.mtu, wan.up), (Some([2, 0, 0, 0, 0, 1]), Some(1400), true));
     assert_eq!((lan.name.as_str(), vlan.name.as_str(), vlan.mac), ("lan", "guests", None));
-    let [route] = wanted.routes.as_slice() else { panic!("{:?}", wanted.routes) };
-    assert_eq!(route.to_string(), "198.51.100.0/24 via 192.0.2.9 dev wan");
+    let routes: Vec<String> = wanted.routes.iter().map(ToString::to_string).collect();
+    assert_eq!(routes, ["198.51.100.0/24 via 192.0.2.9 dev wan", "203.0.113.0/24 via 192.0.2.8 dev wan"]);
     assert_eq!(wanted.neighbours[0].interface, "lan");
     kernel_router::check(&wanted).expect("the kernel can have it");
 }
