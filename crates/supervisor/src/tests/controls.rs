@@ -12,6 +12,14 @@ fn ask(router: &str, question: ControlQuestion) -> Request {
     Request::Control { router: router.to_owned(), question }
 }
 
+#[test]
+fn the_last_words_of_a_control_plane_that_ends_are_heard() {
+    let mut stage = Stage::up(ONE);
+    stage.supervisor().controls.ends_with("edge", "these are the last words");
+    stage.until(|stage| stage.supervisor().controls.watched().count() == 0);
+    assert_eq!(stage.lines("these are the last words").len(), 1);
+}
+
 /// Why a question is refused.
 fn refusal(stage: &mut Stage, request: &Request) -> String {
     let mut client = stage.client(request);
