@@ -6,7 +6,7 @@ use rustix::fs::{FlockOperation, flock};
 
 use super::RunLock;
 use super::cleaner::CleanupItem;
-use super::file::{LockFile, clean_up};
+use super::file::{LockFile, clean_up, is_taken_over};
 
 #[test]
 fn a_name_is_held_once_and_free_after() {
@@ -160,6 +160,17 @@ fn what_a_killed_run_left_is_removed_unless_it_was_taken_over() {
     clean_up(&lock, 17, &[CleanupItem::File(socket.clone())], &mut || false);
     assert!(lock.exists() && socket.exists(), "it belongs to somebody else");
     clean_up(&base.path().join("nothing"), 17, &[], &mut || false);
+}
+
+#[test]
+fn a_lock_is_taken_over_when_another_process_has_written_its_number() {
+    let base = tempfile::tempdir().expect("a folder");
+    let lock = base.path().join("lock");
+    assert!(!is_taken_over(&lock, 17), "it is gone");
+    for (text, is_taken) in [("", false), ("17\n", false), ("18\n", true)] {
+        fs::write(&lock, text).expect("a lock");
+        assert_eq!(is_taken_over(&lock, 17), is_taken, "{text:?}");
+    }
 }
 
 #[test]
