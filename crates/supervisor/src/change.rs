@@ -275,8 +275,9 @@ impl Supervisor {
     /// Begins the next change, unless one is in progress.
     fn begin_changes(&mut self, now: Instant) {
         while !self.changes.is_busy() {
-            // It may need something that is still being closed, or change routes that are still being taken back.
-            if self.changes.opens_next() && self.link_jobs.holds_files() {
+            // It may need something that is still being closed or held, or change routes that are still being taken back.
+            let is_held = self.link_jobs.holds_files() || self.controls.are_ending();
+            if self.changes.opens_next() && is_held {
                 return;
             }
             let Some((ticket, asked)) = self.changes.waiting.pop_front() else { return };

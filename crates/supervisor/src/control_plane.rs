@@ -102,10 +102,18 @@ impl ControlPlanes {
         all
     }
 
-    /// One ends whose last word is this event.
+    /// Returns true if one has not ended yet, and may hold its namespace.
+    pub(super) fn are_ending(&self) -> bool {
+        self.ending.iter().any(|(_, handle)| !handle.has_ended())
+    }
+
+    /// One ends when the sender is dropped, and its last word is this event.
     #[cfg(test)]
-    pub(super) fn ends_with(&mut self, name: &str, line: &'static str) {
-        let handle = Handle::played(|reports| reports.send(Report::Event(Kind::Notice, line.to_owned())));
+    pub(super) fn ends_with(&mut self, name: &str, line: &'static str, end: std::sync::mpsc::Receiver<()>) {
+        let handle = Handle::played(move |reports| {
+            let _ = end.recv();
+            reports.send(Report::Event(Kind::Notice, line.to_owned()));
+        });
         self.ending.push((name.to_owned(), handle.expect("a descriptor")));
     }
 
