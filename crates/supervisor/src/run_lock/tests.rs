@@ -108,6 +108,24 @@ fn routers_come_and_go() {
     assert!(RunLock::unguarded(base.path()).with(["west"]).is_err());
 }
 
+#[test]
+fn claimed_names_are_released_unless_a_run_adopts_them() {
+    let base = tempfile::tempdir().expect("a folder");
+    let mut lock = RunLock::unguarded(base.path()).with(["edge"]).expect("a free name");
+    let is_free = |name| RunLock::unguarded(base.path()).with([name]).is_ok();
+    let claim = lock.claim(["edge", "west"].into_iter()).take().expect("one is held, the other one free");
+    assert!(!is_free("west"));
+    drop(claim);
+    assert!(is_free("west"));
+    let other = RunLock::unguarded(base.path()).with(["core"]).expect("a free name");
+    assert!(lock.claim(["west", "core"].into_iter()).take().is_err());
+    assert!(is_free("west"), "all or none");
+    drop(other);
+    let claim = lock.claim(["west", "core"].into_iter()).take().expect("free names");
+    lock.adopt(claim);
+    assert!(lock.has("west") && lock.has("core") && !is_free("west"));
+}
+
 /// Lock of a dead process that remains of its run still hold.
 fn left_over(path: &Path) -> fs::File {
     fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
