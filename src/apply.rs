@@ -45,7 +45,7 @@ pub(crate) fn apply(options: &Options) -> Result<()> {
     let absolute = fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
     let file = absolute.to_string_lossy().into_owned();
     let request = Request::Apply { file, text, dry_run: options.dry_run };
-    match target.client.ask(&request)? {
+    match client::request_change(&mut target.client, &request)? {
         Answer::Applied { changes, dry_run } => {
             let run = &target.status.run;
             client::print_from_run(&if options.json {

@@ -21,7 +21,7 @@ const WITHOUT_END: Duration = Duration::from_secs(1 << 31);
 pub(crate) struct Options {
     /// Router and NIC, as in `edge.wan`
     nic: String,
-    /// Output file, which is overwritten; `-`: standard output
+    /// Output file, which is overwritten once the capture begins; `-`: standard output
     file: PathBuf,
     /// End after so many frames
     #[arg(long)]

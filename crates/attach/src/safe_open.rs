@@ -37,12 +37,12 @@ pub fn create(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Creates the file like [`create`], but waits for the reader of a pipe.
+/// Creates a file, or opens the existing one without truncating it. Waits for the reader of a pipe.
 ///
 /// # Errors
 /// See [`create`].
 pub fn create_patiently(path: &Path) -> io::Result<File> {
-    written(path, OFlags::TRUNC)
+    written(path, OFlags::empty())
 }
 
 /// Creates a file, or appends to the existing one. If a terminal or pipe is not read, what is written is

@@ -12,8 +12,11 @@ use crate::group;
 
 /// Timeout for a run's status: on a busy host neither side may run for a second or more.
 const HELLO: Duration = Duration::from_secs(5);
-/// Timeout for carrying out a request: a starting router may need half a minute.
+/// Timeout for an answer to a question, and for sending any request.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// Timeout for a change: practically infinite. The run has a time limit for each step of it, which depends on the number of routers and
+/// on what else is in progress, and the connection ends with the run.
+const UNTIL_DONE: Duration = Duration::from_secs(1 << 31);
 /// Most names listed in an error; further ones are only counted.
 const LISTED: usize = 12;
 
@@ -195,12 +198,22 @@ pub fn unexpected() -> Error {
     Error::new("the run answers something else than was asked: is it of another version?")
 }
 
-/// Sends a request that is answered by [`Answer::Done`], and prints its message.
+/// Sends a request for a change, and waits until the run has made or refused it.
+///
+/// # Errors
+/// The run's error; or it does not read the request in time, or ends.
+pub fn request_change(client: &mut Client, request: &Request) -> Result<Answer, Error> {
+    client.send(request)?;
+    client.set_timeout(UNTIL_DONE);
+    client.next_answer()
+}
+
+/// Sends a request for a change that is answered by [`Answer::Done`], and prints its message.
 ///
 /// # Errors
 /// The run's error.
 pub fn request_and_print(target: &mut Target, request: &Request) -> Result<()> {
-    match target.client.ask(request)? {
+    match request_change(&mut target.client, request)? {
         Answer::Done { message } => print_from_run(&format!("{message}\n")),
         _ => Err(unexpected().into()),
     }

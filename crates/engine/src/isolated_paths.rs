@@ -107,10 +107,10 @@ impl PathParts {
         &self.plan.name
     }
 
-    /// Opens the paths. Blocks until their threads have started.
+    /// Opens the paths. Blocks until their threads have started. If only that fails, they can be opened later.
     ///
     /// # Errors
-    /// One line: the request that was refused.
+    /// One line: why the router's process cannot connect to its NICs.
     pub(crate) fn open(self, board: TapBoard, confinement: Confinement) -> Result<OpenPaths> {
         let Self { plan, outlets, doors } = self;
         let meet =
@@ -118,7 +118,7 @@ impl PathParts {
         let ports = plan.nics.iter().zip(doors).map(meet).collect::<Result<Vec<_>>>()?;
         plug(&plan, &ports);
         let opener = Opener { gate: RateLimit::new(&plan), plan, ports, outlets, board, confinement };
-        let open = opener.open()?;
+        let open = opener.open();
         Ok(OpenPaths { opener, open })
     }
 }
@@ -133,10 +133,10 @@ struct Opener {
     confinement: Confinement,
 }
 
-/// The open paths of a router.
+/// The paths of a router, open or with the reason why they are not.
 pub(crate) struct OpenPaths {
     opener: Opener,
-    open: Open,
+    open: Result<Open>,
 }
 
 impl Opener {
@@ -157,8 +157,8 @@ impl Opener {
 }
 
 impl IsolatedRouterPaths {
-    /// Wraps the open paths of a router.
-    pub(crate) fn of(ways: OpenPaths, context: &RunContext) -> Self {
+    /// Wraps the paths of a router. If they are not open, it returns why, and opens them later.
+    pub(crate) fn of(ways: OpenPaths, context: &RunContext) -> (Self, Result<()>) {
         let OpenPaths { opener: Opener { plan, ports, outlets, gate, .. }, open } = ways;
         let nics = plan.nics.len();
         let mut paths = Self {
@@ -177,11 +177,12 @@ impl IsolatedRouterPaths {
             counts: context.counts.clone(),
             registration: None,
         };
-        paths.is_open(open);
+        let outcome = open.map(|open| paths.is_open(open));
+        paths.due = outcome.is_err().then(|| context.now + PAUSE);
         let ports: Vec<_> = paths.ports.iter().map(Arc::downgrade).collect();
         let is_up = move |port: &Weak<Backend>| port.upgrade().is_some_and(|port| port.is_up());
         context.ensembles.watch(&paths.plan.name, move || ports.iter().all(is_up));
-        paths
+        (paths, outcome)
     }
 
     /// Adopts open paths.

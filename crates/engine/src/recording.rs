@@ -5,15 +5,17 @@
 //! counted, without any other effect.
 
 use std::fs::File;
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use api::CaptureEnd;
 use attach::{Capture, SlowFileWriter, write_out};
 use port::TapPoint;
 use port::pcap::{Limits, Pcap};
+use rustix::fs::{FileType, OFlags, fcntl_getfl, fstat, ftruncate, tell};
 use sandbox::Confinement;
 use threads::Thread;
 
@@ -55,10 +57,10 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// Begins to record into `file`, whose reader may be slow, or which may be full.
+    /// Begins to record into `file`, whose reader may be slow, or which may be full. What the file contained is lost.
     ///
     /// # Errors
-    /// One line: no frames pass that NIC, it is recorded already, or a parameter is out of range.
+    /// One line: no frames pass that NIC, it is recorded already, or a parameter is out of range. Then the file is unchanged.
     pub fn start(
         board: &TapBoard,
         order: RecordingOrder,
@@ -71,39 +73,25 @@ impl Recording {
         let limits =
             Limits { snaplen: order.snap, most: order.count.unwrap_or(u64::MAX), ..Limits::default() };
         let stop = Arc::<AtomicBool>::default();
+        let emptied = file.try_clone().context("no descriptors are left")?;
         let capture = Pcap::new(SlowFileWriter::new(file, stop.clone())?, limits);
         let points = board.ends_of(router, nic);
         if points.is_empty() {
             bail!("nothing passes {router}.{nic} here: it does not run, or its rings are served elsewhere");
         }
-        // The writer is not waited for: a write to the file may block indefinitely.
-        let writer = write_out("ringroad/capture", &capture, (WRITE, &stop), confinement)?;
-        let mut recording = Self {
-            order,
-            board: board.clone(),
-            capture,
-            points: Vec::new(),
-            stop,
-            writer,
-            begun: Instant::now(),
-            over: None,
-        };
-        let RecordingOrder { router, nic, .. } = &recording.order;
         ensure!(
-            recording.points_are_ours(&points),
+            points_are_ours(&points, &capture),
             "{router}.{nic} is being captured already: one at a time"
         );
-        recording.points = points;
-        Ok(recording)
-    }
-
-    /// Registers at all of these tap points, or at none.
-    fn points_are_ours(&self, points: &[Arc<TapPoint>]) -> bool {
-        let taken = points.iter().position(|point| !point.record(Box::new(self.capture.clone())));
-        for point in points.iter().take(taken.unwrap_or(0)) {
-            point.stop_recording();
+        let emptied = empty(&emptied).context("the file cannot be emptied");
+        // The writer is not waited for: a write to the file may block indefinitely.
+        let writer =
+            emptied.and_then(|()| write_out("ringroad/capture", &capture, (WRITE, &stop), confinement));
+        if writer.is_err() {
+            points.iter().for_each(|point| drop(point.stop_recording()));
         }
-        taken.is_none()
+        let (board, begun, writer) = (board.clone(), Instant::now(), writer?);
+        Ok(Self { order, board, capture, points, stop, writer, begun, over: None })
     }
 
     /// To be called about ten times a second, until it returns the end. The recording continues when its
@@ -158,6 +146,24 @@ impl Drop for Recording {
             self.finish();
         }
     }
+}
+
+/// Registers a capture at all of these tap points, or at none.
+fn points_are_ours(points: &[Arc<TapPoint>], capture: &Capture) -> bool {
+    let taken = points.iter().position(|point| !point.record(Box::new(capture.clone())));
+    for point in points.iter().take(taken.unwrap_or(0)) {
+        point.stop_recording();
+    }
+    taken.is_none()
+}
+
+/// Removes what a file contains behind its position; one that is appended to keeps everything.
+fn empty(file: &File) -> io::Result<()> {
+    let is_file = FileType::from_raw_mode(fstat(file)?.st_mode) == FileType::RegularFile;
+    if is_file && !fcntl_getfl(file)?.contains(OFlags::APPEND) {
+        ftruncate(file, tell(file)?)?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]

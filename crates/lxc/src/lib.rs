@@ -24,7 +24,7 @@ pub use container::{Container, Link, Nic, Root, name_for, text};
 pub use error::Error;
 pub use folder::HostPaths;
 pub use info::{Info, State};
-pub use orphan::OrphanedContainer;
+pub use orphan::{Monitors, OrphanedContainer};
 pub use programs::Programs;
 pub use running::{Running, StopOutcome, TimeLimits};
 

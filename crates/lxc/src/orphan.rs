@@ -1,6 +1,7 @@
 //! Removal of a container whose supervisor was killed.
 
 use std::fs;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -24,6 +25,10 @@ pub struct OrphanedContainer {
     /// Directory of the containers of this run (`lxc-start -P`); no other run uses it.
     pub home: PathBuf,
 }
+
+/// The `lxc-start` processes that a container had at one moment.
+#[derive(Debug)]
+pub struct Monitors(Vec<OwnedFd>);
 
 impl OrphanedContainer {
     /// Describes the container of this name in a run's directory.
@@ -51,7 +56,7 @@ impl OrphanedContainer {
             // Its result does not matter: the next check shows whether the container has ended.
             let _ = programs.run("lxc-stop", &self.arguments(&["-k"]), patience);
             if !self.has_ended(patience) {
-                self.kill();
+                self.monitors_now().kill();
                 self.has_ended(PATIENCE);
             }
         }
@@ -95,14 +100,23 @@ impl OrphanedContainer {
         true
     }
 
-    /// Kills its `lxc-start`. Its init dies with that (PR_SET_PDEATHSIG, which LXC sets), and all processes inside with the init.
-    fn kill(&self) {
-        for pid in self.monitors() {
-            let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) else { continue };
+    /// Returns its `lxc-start` processes as they are now, to be killed even if another run starts a container of this name.
+    pub fn monitors_now(&self) -> Monitors {
+        let opened = |pid: Pid| {
+            let process = pidfd_open(pid, PidfdFlags::empty()).ok()?;
             // The PID may have been reused before it was opened.
-            if self.is_monitor(pid.as_raw_nonzero().get()) {
-                let _ = pidfd_send_signal(process, Signal::KILL);
-            }
+            self.is_monitor(pid.as_raw_nonzero().get()).then_some(process)
+        };
+        Monitors(self.monitors().into_iter().filter_map(opened).collect())
+    }
+}
+
+impl Monitors {
+    /// Kills them. The init of a container dies with its `lxc-start` (PR_SET_PDEATHSIG, which LXC sets), and all processes inside with
+    /// the init.
+    pub fn kill(&self) {
+        for process in &self.0 {
+            let _ = pidfd_send_signal(process, Signal::KILL);
         }
     }
 }

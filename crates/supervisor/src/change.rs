@@ -30,6 +30,7 @@ use super::control_plane::ControlJournal;
 use super::file_opener::{FileOpener, FileToCheck, OpenerResult};
 use super::metrics::Metrics;
 use super::resources::Resources;
+use super::run_lock::NameClaim;
 use super::thread_placement::Planned;
 use edit::Edit;
 
@@ -279,8 +280,9 @@ impl Supervisor {
     /// Begins the next change, unless one is in progress.
     fn begin_changes(&mut self, now: Instant) {
         while !self.changes.is_busy() {
-            // It may need something that is still being closed, or change routes that are still being taken back.
-            if self.changes.opens_next() && self.link_jobs.holds_files() {
+            // It may need something that is still being closed or held, or change routes that are still being taken back.
+            let is_held = self.link_jobs.holds_files() || self.controls.are_ending();
+            if self.changes.opens_next() && is_held {
                 return;
             }
             let Some((ticket, asked)) = self.changes.waiting.pop_front() else { return };
@@ -381,9 +383,10 @@ impl Supervisor {
         let Some((wish, next)) = self.changes.preparing.take() else { return };
         let outcome = match (done, next) {
             (Some(OpenerResult::Read(plan)), _) => plan.and_then(|plan| self.opened_for(&wish, plan, now)),
-            (Some(OpenerResult::Opened(opened)), Some(next)) => {
-                opened.map(|opened| (PreparedPlan { opened, ..next }, true))
-            }
+            (Some(OpenerResult::Opened(opened)), Some(next)) => opened.map(|(opened, names)| {
+                self.lock.adopt(names);
+                (PreparedPlan { opened, ..next }, true)
+            }),
             _ => Err(anyhow!("the thread that opens what the file needs has ended: try again in a second")),
         };
         match outcome {
@@ -404,24 +407,19 @@ impl Supervisor {
         }
         // Without a data plane the resources held may be away being renewed.
         self.need_plane("try")?;
-        self.prepare(&next.plan)?;
         self.may_have_controls(&next.plan)?;
+        // Remains of a killed run may still hold a name, which is waited for.
+        let (claim, announce) = (self.lock.claim(next.plan.names()), self.lock.undo_journal()?);
         let (plan, mut held) = (next.plan.clone(), self.resources.held(&next.plan));
         held.control.journal = ControlJournal::new(Box::new(self.lock.leftovers()?));
         let open = self.changes.file_opener.open.clone();
-        self.changes.file_opener.start(move || OpenerResult::Opened(open(&plan, &held)))?;
+        let work = move || -> Result<(Resources, NameClaim)> {
+            let names = claim.take()?;
+            Resources::undo(&plan).for_each(|undo| announce(&undo));
+            Ok((open(&plan, &held)?, names))
+        };
+        self.changes.file_opener.start(move || OpenerResult::Opened(work()))?;
         Ok((next, false))
-    }
-
-    /// Takes the locks on names that a plan needs beyond those that the run holds.
-    fn prepare(&mut self, plan: &Plan) -> Result<()> {
-        for name in plan.names() {
-            if !self.lock.has(name) {
-                self.lock.add(name)?;
-            }
-        }
-        Resources::undo(plan).for_each(|undo| self.lock.add_undo(&undo));
-        Ok(())
     }
 
     /// Reports why a change is refused.

@@ -60,8 +60,8 @@ const MOST: usize = 64;
 #[derive(Default)]
 pub(crate) struct ControlPlanes {
     running: BTreeMap<String, Handle>,
-    /// Those of routers that have gone, until they have ended.
-    ending: Vec<Handle>,
+    /// Those of routers that have gone, by name, until they have ended and have said everything.
+    ending: Vec<(String, Handle)>,
     /// Members of groups that get no frames until they know the routes.
     learning: BTreeSet<String>,
 }
@@ -69,24 +69,52 @@ pub(crate) struct ControlPlanes {
 impl ControlPlanes {
     /// Descriptors to poll for reading.
     pub(super) fn watched(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.running.values().map(Handle::watched)
+        self.running.values().chain(self.ending.iter().map(|(_, handle)| handle)).map(Handle::watched)
     }
 
     /// Ends all of them, and waits at most this long.
     pub(super) fn end(&mut self, most: Duration) {
         let until = Instant::now() + most;
-        self.ending.extend(std::mem::take(&mut self.running).into_values());
-        self.ending.iter().for_each(|handle| handle.tell(Order::End(End::Together)));
-        for handle in self.ending.drain(..) {
+        self.ending.extend(std::mem::take(&mut self.running));
+        self.ending.iter().for_each(|(_, handle)| handle.tell(Order::End(End::Together)));
+        for (_, handle) in self.ending.drain(..) {
             handle.wait(until.saturating_duration_since(Instant::now()));
         }
     }
 
     /// Has the others end.
     fn keep(&mut self, is_kept: impl Fn(&str) -> bool, how: End) {
-        let gone = self.running.extract_if(.., |name, _| !is_kept(name)).map(|(_, handle)| handle);
-        self.ending.extend(gone.inspect(|handle| handle.tell(Order::End(how))));
-        self.ending.retain(|handle| !handle.has_ended());
+        let gone = self.running.extract_if(.., |name, _| !is_kept(name));
+        self.ending.extend(gone.inspect(|(_, handle)| handle.tell(Order::End(how))));
+    }
+
+    /// Events and answers of those that end, at most so many of each; one that has said everything is forgotten. Their lessons are for
+    /// routers that learn from others by now, or from none.
+    fn last_reports(&mut self, most: usize) -> Vec<(String, Report)> {
+        let mut all = Vec::new();
+        self.ending.retain(|(name, handle)| {
+            let has_ended = handle.has_ended();
+            let (reports, is_over) = handle.last_reports(most);
+            let kept = reports.into_iter().filter(|report| !matches!(report, Report::Lesson(_)));
+            all.extend(kept.map(|report| (name.clone(), report)));
+            !(has_ended && is_over)
+        });
+        all
+    }
+
+    /// Returns true if one has not ended yet, and may hold its namespace.
+    pub(super) fn are_ending(&self) -> bool {
+        self.ending.iter().any(|(_, handle)| !handle.has_ended())
+    }
+
+    /// One ends when the sender is dropped, and its last word is this event.
+    #[cfg(test)]
+    pub(super) fn ends_with(&mut self, name: &str, line: &'static str, end: std::sync::mpsc::Receiver<()>) {
+        let handle = Handle::played(move |reports| {
+            let _ = end.recv();
+            reports.send(Report::Event(Kind::Notice, line.to_owned()));
+        });
+        self.ending.push((name.to_owned(), handle.expect("a descriptor")));
     }
 
     /// Has the control plane of a router follow; starts it if there is none.
@@ -116,14 +144,13 @@ impl ControlPlanes {
             self.keep(|name| name != router.name, End::LeftBehind);
             return Ok(());
         };
-        self.ending.retain(|handle| !handle.has_ended());
         if let Some(known) = self.running.get(&router.name).filter(|known| known.is_inside(network)) {
             known.tell(Order::Follow(Box::new(router.clone()), BTreeMap::new()));
             return Ok(());
         }
         self.keep(|name| name != router.name, End::LeftBehind);
         // Of two FRRs in one namespace the later one would fail.
-        if !self.ending.iter().any(|handle| handle.is_inside(network)) {
+        if !self.ending.iter().any(|(_, handle)| handle.is_inside(network) && !handle.has_ended()) {
             let handle = Handle::start_inside(router, network)?;
             handle.tell(Order::Follow(Box::new(router.clone()), BTreeMap::new()));
             self.running.insert(router.name.clone(), handle);
@@ -259,6 +286,9 @@ impl Supervisor {
             for report in handle.reports(MOST) {
                 self.take_report(&name, report, now);
             }
+        }
+        for (name, report) in self.controls.last_reports(MOST) {
+            self.take_report(&name, report, now);
         }
     }
 

@@ -9,6 +9,7 @@ use host::references;
 
 use super::background_job::BackgroundJob;
 use super::resources::{AlreadyOpen, Resources};
+use crate::run_lock::NameClaim;
 
 /// Opens what a plan needs and is not held yet.
 pub(super) type Open = Arc<dyn Fn(&Plan, &AlreadyOpen) -> Result<Resources> + Send + Sync>;
@@ -22,7 +23,8 @@ pub(super) struct FileOpener {
 /// Result of a step of the thread.
 pub(super) enum OpenerResult {
     Read(Result<Plan>),
-    Opened(Result<Resources>),
+    /// What a plan needs, and the names of its new routers.
+    Opened(Result<(Resources, NameClaim)>),
 }
 
 /// File to be read, with the facts of the run that it has to fit beside.

@@ -29,6 +29,12 @@ pub(super) type Attached = (Vec<Supply>, Vec<OwnedFd>);
 const TURN: Duration = Duration::from_millis(20);
 
 impl PlaneLifecycle {
+    /// Counts a failed start before everything has been up. Returns true if there were too many.
+    pub(super) fn has_failed_to_start(&mut self) -> bool {
+        self.failed_starts += 1;
+        self.failed_starts >= MOST_FAILED_STARTS
+    }
+
     /// Computes the delay before the next start, and sets its date.
     pub(super) fn pause(&mut self, now: Instant) -> Duration {
         let ran = self.up_since.take().map_or(Duration::ZERO, |up| now.saturating_duration_since(up));
@@ -90,11 +96,11 @@ impl Supervisor {
     /// The first data plane cannot be brought up.
     pub(super) fn attend_plane(&mut self, now: Instant) -> Result<()> {
         if let Some((DataPlaneChange::Begins(_), outcome)) = self.resources.turned() {
-            self.go_on_starting(outcome, now);
+            self.go_on_starting(outcome, now)?;
         }
         if self.lifecycle.again.is_some_and(|again| now >= again) && self.may_start() {
             self.lifecycle.again = None;
-            self.start_again(now);
+            self.start_again(now)?;
         }
         let Some(plane) = &mut self.lifecycle.plane else { return Ok(()) };
         let trouble = plane.listen(now);
@@ -130,13 +136,8 @@ impl Supervisor {
         if self.times.ending.is_some() {
             return Ok(());
         }
-        if !self.lifecycle.was_up {
-            self.lifecycle.failed_starts += 1;
-            if self.lifecycle.failed_starts >= MOST_FAILED_STARTS {
-                bail!(
-                    "the data plane (pid {pid}) {how}, for the {MOST_FAILED_STARTS}th time, and never came up"
-                );
-            }
+        if !self.lifecycle.was_up && self.lifecycle.has_failed_to_start() {
+            bail!("the data plane (pid {pid}) {how}, for the {MOST_FAILED_STARTS}th time, and never came up");
         }
         let pause = self.lifecycle.pause(now);
         let message = format!("data plane (pid {pid}) {how}; it is started again in {pause:?}, links stay");
@@ -152,19 +153,24 @@ impl Supervisor {
     }
 
     /// Begins to start the next data plane.
-    fn start_again(&mut self, now: Instant) {
+    ///
+    /// # Errors
+    /// Those of [`Self::go_on_starting`].
+    fn start_again(&mut self, now: Instant) -> Result<()> {
         self.lifecycle.restarts = self.lifecycle.restarts.saturating_add(1);
-        if let Some(outcome) =
-            self.resources.prepare_attachments(DataPlaneChange::Begins(self.lifecycle.restarts))
-        {
-            self.go_on_starting(outcome, now);
+        match self.resources.prepare_attachments(DataPlaneChange::Begins(self.lifecycle.restarts)) {
+            Some(outcome) => self.go_on_starting(outcome, now),
+            None => Ok(()),
         }
     }
 
     /// Continues the start once the resources to be handed over are ready, or cannot be had now.
-    fn go_on_starting(&mut self, outcome: Result<()>, now: Instant) {
+    ///
+    /// # Errors
+    /// No data plane has ever come up, and starts have failed too often.
+    fn go_on_starting(&mut self, outcome: Result<()>, now: Instant) -> Result<()> {
         if self.times.ending.is_some() {
-            return;
+            return Ok(());
         }
         let started = outcome
             .and_then(|()| self.resources.renew_passages(None))
@@ -178,10 +184,14 @@ impl Supervisor {
                 self.kill(None, plane, now);
             }
             let _ = self.resources.prepare_attachments(DataPlaneChange::Ended);
+            if !self.lifecycle.was_up && self.lifecycle.has_failed_to_start() {
+                bail!("the data plane cannot be started: {error:#}; {MOST_FAILED_STARTS} starts have failed");
+            }
             let pause = self.lifecycle.pause(now);
             let what = format!("the data plane cannot be started: {error:#}; once more in {pause:?}");
             self.events.record(Kind::Failed, what);
         }
+        Ok(())
     }
 
     /// Starts the process of a data plane, and moves it into the control groups before it is told anything.

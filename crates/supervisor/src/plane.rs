@@ -18,7 +18,7 @@ use signal_hook::low_level::signal_name;
 use super::ceiling::THREADS;
 use super::rate::Rate;
 use super::reaper::{ended, reap};
-use super::reply_deadlines::{LATE, ReplyDeadlines};
+use super::reply_deadlines::{EXTENSION, LATE, ReplyDeadlines};
 use super::stderr::{Stderr, StderrOutput};
 use super::thread_lookups::ThreadLookups;
 use super::vhost_threads::VhostThreads;
@@ -59,6 +59,8 @@ pub(crate) struct Plane {
     /// Most routers that it was ever told to run.
     pub(super) routers: u32,
     deadlines: ReplyDeadlines,
+    /// End of the extension of a deadline that has passed: as long as the supervisor did not run, it may not have run either.
+    extended: Option<Instant>,
     /// Date of the last liveness check.
     pinged: Option<Instant>,
     /// Since when its end of the link is closed.
@@ -158,6 +160,7 @@ impl Plane {
             is_up: false,
             routers: 0,
             deadlines: ReplyDeadlines::default(),
+            extended: None,
             pinged: None,
             closed: None,
             rate: Rate::new(now),
@@ -281,12 +284,19 @@ impl Plane {
         Ok(())
     }
 
-    /// Description of an overdue answer, if there is one.
-    fn overdue(&self, now: Instant) -> Option<&'static str> {
+    /// Description of an overdue answer, if there is one and the extension of its deadline is over.
+    fn overdue(&mut self, now: Instant) -> Option<&'static str> {
+        if self.deadline().is_none_or(|deadline| now < deadline) {
+            self.extended = None;
+            return None;
+        }
+        if now < *self.extended.get_or_insert(now + EXTENSION) {
+            return None;
+        }
         if self.closed.is_some_and(|closed| now >= closed + LATE) {
             return Some("closed its link and was killed");
         }
-        self.due().is_some_and(|due| now >= due).then_some("did not answer in time and was killed")
+        Some("did not answer in time and was killed")
     }
 
     /// Receives messages for [`Plane::next`]. Returns a description if it breaks the rules of the link.
@@ -318,8 +328,13 @@ impl Plane {
         said.or_else(|| self.thread_lookups.due(self.routers))
     }
 
-    /// When its next answer is overdue.
+    /// When it is to be judged whether its next answer is overdue.
     pub(crate) fn due(&self) -> Option<Instant> {
+        self.extended.or_else(|| self.deadline())
+    }
+
+    /// Deadline of its next answer.
+    fn deadline(&self) -> Option<Instant> {
         let end = self.closed.map(|closed| closed + LATE);
         self.deadlines.deadline().into_iter().chain(end).min()
     }

@@ -333,15 +333,15 @@ impl Supervisor {
             (Requester::Display, Ok(Answer::Counters(counters))) => self.show(counters),
             (Requester::Promises, Ok(Answer::Counters(counters))) => self.keep_promises(&counters, now),
             (Requester::Rolling, Ok(Answer::Ps(status))) => self.roll(&status.routers, now),
-            (Requester::Rolling, Err(_)) => self.rolling_is_not_told(),
+            (Requester::Rolling, _) => self.rolling_is_not_told(),
             (Requester::Scaling, Ok(Answer::Counters(counters))) => self.scale(&counters, now),
-            (Requester::Scaling, Err(_)) => self.scaling_is_not_told(),
+            (Requester::Scaling, _) => self.scaling_is_not_told(),
             (Requester::Metrics, Ok(Answer::Ps(status))) => {
                 let routers = self.with_kernels(status.routers, now);
                 self.note_routers(routers, now);
             }
             (Requester::Metrics, Ok(Answer::Counters(counters))) => self.publish(&counters),
-            (Requester::Metrics, Err(_)) => self.publish_nothing(now),
+            (Requester::Metrics, _) => self.publish_nothing(now),
             (Requester::Client(ticket, Request::Trace { .. }), Ok(packet @ Answer::Packet(_))) => {
                 self.request_router.server.answer_part(ticket, packet, now);
             }
@@ -354,8 +354,7 @@ impl Supervisor {
                 self.reply(ticket, Ok(Answer::Ps(self.run_status(routers, now))), now);
             }
             (Requester::Client(ticket, _), Err(error)) => self.reply(ticket, Err(error), now),
-            // No asker waits for this answer, or its type does not fit the request: answers from a data plane
-            // that lies are dropped.
+            // No asker waits for an answer of another type: answers from a data plane that lies are dropped.
             _ => {}
         }
     }

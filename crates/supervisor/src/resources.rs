@@ -359,12 +359,23 @@ impl Resources {
     /// which case the new attachment is closed.
     ///
     /// # Errors
-    /// The process is out of descriptors.
+    /// The process is out of descriptors. Then the new attachment is closed, and the old one stays for the next repair to find.
     pub(crate) fn replace(
+        &mut self,
+        plan: &Plan,
+        replacement: (NicRequirements, Box<dyn HostResource>),
+        link_jobs: &mut LinkJobs,
+    ) -> Result<Option<HandedOver>> {
+        self.replace_with(plan, replacement, link_jobs, &|opened| HandedOver::of(opened.hand_over()))
+    }
+
+    /// [`Self::replace`] with a way to duplicate descriptors.
+    fn replace_with(
         &mut self,
         plan: &Plan,
         (wanted, mut opened): (NicRequirements, Box<dyn HostResource>),
         link_jobs: &mut LinkJobs,
+        duplicate: &dyn Fn(&dyn HostResource) -> io::Result<HandedOver>,
     ) -> Result<Option<HandedOver>> {
         // A link of a group has the queues that it was made with, whatever number of members has come since.
         let is_it =
@@ -373,11 +384,16 @@ impl Resources {
             link_jobs.close(opened);
             return Ok(None);
         };
+        // What is inherited cannot be given back: whether there are descriptors is known before.
+        if let Err(error) = duplicate(&*opened) {
+            link_jobs.close(opened);
+            return Err(error).context("no descriptors are left");
+        }
         if let Some(mut old) = self.uplinks.remove(&key) {
             opened.inherit(&mut *old.opened);
             link_jobs.close(old);
         }
-        let handed = HandedOver::of(opened.hand_over()).context("no descriptors are left");
+        let handed = duplicate(&*opened).context("no descriptors are left");
         self.uplinks.insert(key, Uplink { wanted, opened });
         self.state += 1;
         handed.map(Some)

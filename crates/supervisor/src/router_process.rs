@@ -103,7 +103,7 @@ impl Supervisor {
                 && self.is_up()
                 && self.times.ending.is_none()
             {
-                self.start_isolated(name, now);
+                self.start_isolated(name, now)?;
             }
             self.attend_one(name, now)?;
         }
@@ -131,8 +131,12 @@ impl Supervisor {
         self.isolated.get_mut(name)?.lifecycle.plane.as_mut()
     }
 
-    fn start_isolated(&mut self, name: &str, now: Instant) {
-        let Some(isolated) = self.isolated.get_mut(name) else { return };
+    /// Starts the process of a router. If that cannot be done now, it is tried again later.
+    ///
+    /// # Errors
+    /// The run was never up, and starts of this process have failed too often.
+    fn start_isolated(&mut self, name: &str, now: Instant) -> Result<()> {
+        let Some(isolated) = self.isolated.get_mut(name) else { return Ok(()) };
         let again = isolated.lifecycle.again.take().is_some() || isolated.lifecycle.was_up;
         if again {
             isolated.lifecycle.restarts = isolated.lifecycle.restarts.saturating_add(1);
@@ -149,7 +153,7 @@ impl Supervisor {
                 Err(error)
             }
         });
-        let Some(isolated) = self.isolated.get_mut(name) else { return };
+        let Some(isolated) = self.isolated.get_mut(name) else { return Ok(()) };
         match outcome {
             Ok(plane) => {
                 isolated.lifecycle.plane = Some(plane);
@@ -157,11 +161,15 @@ impl Supervisor {
                 self.send_cpu_sharing(Some(name), now);
             }
             Err(error) => {
+                let what = format!("its process cannot be started: {error:#}");
+                if !self.lifecycle.was_up && isolated.lifecycle.has_failed_to_start() {
+                    bail!("router {name}: {what}; {MOST_FAILED_STARTS} starts have failed");
+                }
                 let pause = isolated.lifecycle.pause(now);
-                let what = format!("its process cannot be started: {error:#}; once more in {pause:?}");
-                self.tell_of(name, Kind::Failed, what, now);
+                self.tell_of(name, Kind::Failed, format!("{what}; once more in {pause:?}"), now);
             }
         }
+        Ok(())
     }
 
     /// Orders for the process of a router: its own part of the plan, and the lock on its name. It learns
@@ -207,11 +215,8 @@ impl Supervisor {
         }
         let what = format!("its process (pid {pid}) {how}");
         isolated.reason = Some(what.clone());
-        if !self.lifecycle.was_up {
-            isolated.lifecycle.failed_starts += 1;
-            if isolated.lifecycle.failed_starts >= MOST_FAILED_STARTS {
-                bail!("router {name}: {what}, for the {MOST_FAILED_STARTS}th time, and never came up");
-            }
+        if !self.lifecycle.was_up && isolated.lifecycle.has_failed_to_start() {
+            bail!("router {name}: {what}, for the {MOST_FAILED_STARTS}th time, and never came up");
         }
         let next = if policy == Some(Restart::Never) && self.lifecycle.was_up {
             isolated.given_up = true;

@@ -11,6 +11,7 @@
 //! supervisor and its data plane. The kernel releases it when the last of them has ended, however it ended.
 //! So a left-over file never keeps a name taken, and a name that can be taken has no data plane any more.
 
+mod claim;
 mod cleaner;
 mod file;
 
@@ -27,6 +28,8 @@ use host::users;
 use uplink::Undo;
 
 use crate::kernels::backend::Remains;
+pub(crate) use claim::NameClaim;
+use claim::release;
 pub use cleaner::clean_up_after;
 use cleaner::{Cleaner, CleanupList};
 use file::{LockFile, until_timeout};
@@ -95,21 +98,20 @@ impl RunLock {
     /// # Errors
     /// Those of [`RunLock::take`].
     pub(crate) fn add(&mut self, router: &str) -> Result<()> {
-        let path = self.base.join("routers").join(router);
-        let held = self.lock(&path, &format!("a router named '{router}' is already running"))?;
+        let held = claim::lock_router(&self.base, &self.cleanup_list, router)?;
         self.routers.insert(router.to_owned(), held);
         Ok(())
     }
 
-    fn lock(&self, path: &Path, refusal: &str) -> Result<LockFile> {
-        self.lock_within(path, refusal, &mut until_timeout())
+    /// Claims those of these names that are not held, to be taken by a thread.
+    pub(crate) fn claim<'n>(&self, names: impl Iterator<Item = &'n str>) -> NameClaim {
+        let new = names.filter(|name| !self.has(name)).map(str::to_owned).collect();
+        NameClaim::new(&self.base, new, self.cleanup_list.clone())
     }
 
-    fn lock_within(&self, path: &Path, refusal: &str, wait: &mut dyn FnMut() -> bool) -> Result<LockFile> {
-        // Announced before the file exists, so that at no moment a file exists that the cleaner would not
-        // remove.
-        self.cleanup_list.add_lock(path);
-        LockFile::take(path, refusal, wait).inspect_err(|_| self.cleanup_list.forget(path))
+    /// Adopts names that a thread has taken.
+    pub(crate) fn adopt(&mut self, mut taken: NameClaim) {
+        self.routers.append(&mut taken.routers);
     }
 
     /// Takes a user number for the data plane that no other process uses.
@@ -121,7 +123,8 @@ impl RunLock {
         for number in users::FREE.filter(|number| !known.contains(number)) {
             let path = self.base.join("users").join(number.to_string());
             // Remains of a killed run may still run as that user: then the next number is tried.
-            if let Ok(lock) = self.lock_within(&path, "another run has this user", &mut || false) {
+            let refusal = "another run has this user";
+            if let Ok(lock) = claim::lock(&self.cleanup_list, &path, refusal, &mut || false) {
                 self.user = Some(lock);
                 return Ok(number);
             }
@@ -158,6 +161,16 @@ impl RunLock {
         }
     }
 
+    /// Callback that does that in a thread.
+    ///
+    /// # Errors
+    /// The run has no name yet.
+    pub(crate) fn undo_journal(&self) -> Result<impl Fn(&Undo) + Send + use<>> {
+        let (_, folder) = self.run().context("a run has a folder")?;
+        let (cleanup_list, lock) = (self.cleanup_list.clone(), folder.join(LOCK));
+        Ok(move |undo: &Undo| cleanup_list.add_undo(&lock, undo))
+    }
+
     /// Callback that announces to the cleaner what was made for the placement of threads and must be undone
     /// if this process is killed.
     ///
@@ -191,11 +204,7 @@ impl RunLock {
     pub(crate) fn keep(&mut self, is_kept: impl Fn(&str) -> bool) {
         let (kept, gone) = std::mem::take(&mut self.routers).into_iter().partition(|(name, _)| is_kept(name));
         self.routers = kept;
-        for (_, lock) in BTreeMap::<String, LockFile>::into_iter(gone) {
-            let path = lock.path().to_owned();
-            drop(lock);
-            self.cleanup_list.forget(&path);
-        }
+        release(gone, &self.cleanup_list);
     }
 
     /// Returns true if the name of this router is held.
@@ -221,7 +230,8 @@ impl RunLock {
 
     fn take_run(&mut self, name: &str) -> Result<()> {
         let path = self.runs().join(name).join(LOCK);
-        let lock = self.lock(&path, &format!("a run named '{name}' is already there"))?;
+        let refusal = format!("a run named '{name}' is already there");
+        let lock = claim::lock(&self.cleanup_list, &path, &refusal, &mut until_timeout())?;
         self.run = Some(Run { name: name.to_owned(), lock });
         Ok(())
     }

@@ -1,3 +1,6 @@
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixListener;
+
 use api::{RouterStatus, State};
 
 use super::*;
@@ -67,4 +70,24 @@ fn long_lists_are_cut() {
         text.ends_with("there are: r0, r1, r2, r3, r4, r5, r6, r7, r8, r9, r10, r11 and 8 more"),
         "{text}"
     );
+}
+
+#[test]
+fn a_change_may_take_longer_than_a_question() {
+    let patience = Duration::from_millis(50);
+    let folder = tempfile::tempdir().expect("a folder");
+    let place = folder.path().join("control");
+    let listener = UnixListener::bind(&place).expect("a socket");
+    let mut client = Client::connect(&place, patience).expect("it listens");
+    let (mut stream, _) = listener.accept().expect("a client");
+    let run = thread::spawn(move || {
+        let mut line = String::new();
+        BufReader::new(&stream).read_line(&mut line).expect("a request");
+        thread::sleep(2 * patience);
+        let answer = Answer::Done { message: "router edge runs".to_owned() };
+        stream.write_all(&api::encode_answer(&Ok(answer)).expect("JSON")).expect("sent");
+    });
+    let answer = request_change(&mut client, &Request::Start { router: "edge".to_owned() });
+    assert!(matches!(answer, Ok(Answer::Done { .. })), "{answer:?}");
+    run.join().expect("no panic");
 }

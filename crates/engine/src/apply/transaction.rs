@@ -6,6 +6,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use config::{Plan, Router};
 use switch::Switch;
+use telemetry::Kind;
 
 use super::difference::Step;
 use crate::guest::Guest;
@@ -131,7 +132,7 @@ impl Transaction {
             // Together with their outlets, unless these are used elsewhere.
             instance.discard(std::mem::take(&mut self.done));
         }
-        let replaced = replace_isolated_paths(instance, &plan, std::mem::take(&mut self.isolated_paths));
+        replace_isolated_paths(instance, &plan, std::mem::take(&mut self.isolated_paths));
         instance.context.ensembles.follow(&plan);
         let is_member = |name: &str| plan.routers.iter().any(|router| router.name == name);
         instance
@@ -140,7 +141,7 @@ impl Transaction {
             .keep(|group| plan.routers.iter().any(|router| config::is_meant(&router.name, group)), is_member);
         instance.context.learning.keep(|name| plan.learners(name).next().is_some());
         instance.plan = plan;
-        replaced
+        Ok(())
     }
 
     fn all(&mut self, instance: &mut Instance, plan: &Plan, steps: &[Step]) -> Result<()> {
@@ -236,8 +237,9 @@ fn put_in(instance: &mut Instance, slot: Slot, guest: Guest, is_stopped: bool) -
 }
 
 /// Opens and closes the I/O paths of isolated routers, whose processes reconnect to them by themselves.
-/// Everything that could be refused in advance has been acquired already.
-fn replace_isolated_paths(instance: &mut Instance, plan: &Plan, parts: Vec<PathParts>) -> Result<()> {
+/// Everything that could be refused in advance has been acquired already; what fails nevertheless causes an
+/// event, and does not undo the change.
+fn replace_isolated_paths(instance: &mut Instance, plan: &Plan, parts: Vec<PathParts>) {
     let is_gone = |paths: &mut IsolatedRouterPaths| !plan.isolated().any(|router| paths.fits(router));
     let mut gone: Vec<IsolatedRouterPaths> = instance.isolated_paths.extract_if(.., is_gone).collect();
     if !gone.is_empty() {
@@ -249,7 +251,14 @@ fn replace_isolated_paths(instance: &mut Instance, plan: &Plan, parts: Vec<PathP
             paths.adjust(router);
         }
     }
-    instance.open_isolated_paths(parts)
+    for parts in parts {
+        let name = parts.name().to_owned();
+        if let Err(error) = instance.open_paths(parts) {
+            let is_due = instance.isolated_paths.iter().any(|paths| paths.plan.name == name);
+            let next = if is_due { "it is tried again" } else { "its NICs are not served" };
+            instance.context.record_event(&name, Kind::Failed, format!("{error:#}; {next}"));
+        }
+    }
 }
 
 impl Undo {

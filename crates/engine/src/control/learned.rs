@@ -12,6 +12,9 @@ use fib::{Error, Rib, six};
 use groups::{Groups, Hops, Known};
 use vmm::RouteTable;
 
+/// Most looks between two attempts to write what did not fit: about six seconds.
+const LONGEST_PAUSE: u32 = 63;
+
 /// Number of the table of NICs without a VRF: a control plane knows no other.
 const MAIN: usize = 0;
 
@@ -70,9 +73,19 @@ struct LearnedRoutes {
     groups: Groups,
     /// Networks for which a table may not be as it should.
     late: BTreeSet<Network>,
+    attempts: Attempts,
     /// While all routes are told anew: those that have not come again yet.
     stale: BTreeSet<Network>,
     tables: Vec<Follower>,
+}
+
+/// When to try again to write what did not fit. As long as nothing of it fits, attempts become rare: each costs a look at all of it.
+#[derive(Default)]
+struct Attempts {
+    /// Looks between the last attempt and the next one.
+    pause: u32,
+    /// How many of them are left.
+    left: u32,
 }
 
 /// A route table that follows.
@@ -158,8 +171,10 @@ impl LearnedRoutes {
         if lesson.ends {
             changed.append(&mut self.forget_stale());
         }
+        let before = self.late.len();
         changed.append(&mut self.late);
         self.late = self.write(&changed);
+        self.attempts.note(before, self.late.len());
         self.groups.remove(&lesson.groups);
         self.late.len()
     }
@@ -203,9 +218,10 @@ impl LearnedRoutes {
     }
 
     fn catch_up(&mut self) {
-        if !self.late.is_empty() {
+        if !self.late.is_empty() && self.attempts.is_due() {
             let late = std::mem::take(&mut self.late);
             self.late = self.write(&late);
+            self.attempts.note(late.len(), self.late.len());
         }
     }
 
@@ -236,6 +252,22 @@ impl LearnedRoutes {
             late.extend(table.change_six(MAIN, write).unwrap_or_default());
         }
         late
+    }
+}
+
+impl Attempts {
+    /// Returns true if an attempt is due at this look.
+    const fn is_due(&mut self) -> bool {
+        let is_due = self.left == 0;
+        self.left = self.left.saturating_sub(1);
+        is_due
+    }
+
+    /// Notes an attempt: how many networks were late before, and are now.
+    fn note(&mut self, before: usize, now: usize) {
+        let is_full = before > 0 && now >= before;
+        self.pause = if is_full { (2 * self.pause + 1).min(LONGEST_PAUSE) } else { 0 };
+        self.left = self.pause;
     }
 }
 

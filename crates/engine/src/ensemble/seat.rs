@@ -11,6 +11,7 @@ use port::{Frame, Frames, IngressSink, Sink, SinkWrapper, Source, SourceWrapper,
 use ring::BURST;
 
 use super::path::OF_PATH;
+use super::way::Stage;
 use super::{Core, Ensemble, Link, SeatCounters, Way, deliver};
 use crate::io_thread::Pump;
 
@@ -217,19 +218,47 @@ impl Seat {
                 let inbound = |source| self.inbound(source, &out);
                 return Ok(Ports { sources: sources.into_iter().map(inbound).collect(), ..ports });
             }
-            Way::Balanced(stage) => stage,
+            Way::Balanced(stage) => &**stage,
             Way::Machines(_) => bail!("a member that is plugged into nothing"),
         };
         let begun = stage.begin(site)?;
-        let ports = stage.ports((&member.name, member.number), site)?;
-        if let Some(source) = begun {
-            let out = ports.sinks.first().context("a link that takes nothing")?;
-            for source in sorted(link, vec![source], out)? {
-                let pump = Pump { source: self.inbound(source, out), sink: stage.balancer.clone() };
-                core.balancers.add(&core.name, (self.nic, pump), core.links.len())?;
-            }
+        let is_first = begun.is_some();
+        let ports = self.balanced((link, stage), begun, site);
+        if ports.is_err() && is_first {
+            // What comes from it is moved by nobody: it is opened for the next one that is served.
+            stage.close();
         }
-        Ok(ports)
+        ports
+    }
+
+    /// What leads to a link behind a balancer and away from it; the source of the link, if it was just opened, goes to the balancers.
+    fn balanced(
+        &self,
+        (link, stage): (&Link, &Stage),
+        begun: Option<Box<dyn Source>>,
+        site: &ServiceContext<'_>,
+    ) -> Result<Ports> {
+        let ports = stage.ports((&self.member.name, self.member.number), site)?;
+        let moved = begun.map_or(Ok(()), |source| self.hand_to_balancers((link, stage), source, &ports));
+        if moved.is_err() {
+            ports.outside.leave();
+        }
+        moved.map(|()| ports)
+    }
+
+    fn hand_to_balancers(
+        &self,
+        (link, stage): (&Link, &Stage),
+        source: Box<dyn Source>,
+        ports: &Ports,
+    ) -> Result<()> {
+        let core = &self.ensemble.core;
+        let out = ports.sinks.first().context("a link that takes nothing")?;
+        for source in sorted(link, vec![source], out)? {
+            let pump = Pump { source: self.inbound(source, out), sink: stage.balancer.clone() };
+            core.balancers.add(&core.name, (self.nic, pump), core.links.len())?;
+        }
+        Ok(())
     }
 
     fn inbound(&self, source: Box<dyn Source>, out: &Arc<dyn Sink>) -> Box<dyn Source> {

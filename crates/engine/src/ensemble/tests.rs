@@ -425,6 +425,27 @@ fn frames_are_spread_in_another_way_while_members_serve() {
 }
 
 #[test]
+fn a_link_is_opened_again_after_its_first_member_could_not_be_served() {
+    let stages = "kind = 'multistage'\nbackends = 2\n";
+    let bench = bench_of(&FILE.replace("kind = 'parallel'\nmembers = 2\n", stages));
+    let Way::Balanced(stage) = &bench.ensemble.core.links[0].way else { panic!("no balancer is before it") };
+    assert!(stage.balancer.add(0, "core_0", Arc::new(port::Null::new())), "its place is free");
+    let wanted = bench.group.wanted(&bench.group.pattern.nics[0]);
+    let queues = NicQueues::foreign(1).expect("descriptors");
+    let site = ServiceContext { wanted: &wanted, threads: 1, queues: &queues, entry: &|_, sink| sink };
+    assert!(bench.seats(0)[0].ports(&site).is_err(), "its place is taken");
+    stage.balancer.remove(0);
+    let members = (bench.member(0), bench.member(1));
+    let end = Instant::now() + PATIENCE;
+    while bench.counted("core/lb0.frames") < 64 {
+        assert!(Instant::now() < end, "nothing comes from the link");
+        bench.send_64_flows();
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    drop(members);
+}
+
+#[test]
 fn the_links_of_a_balancer_that_is_cut_go_to_the_other_one() {
     let stages = "kind = 'multistage'\nbackends = 2\nbalancers = 2\n";
     let bench = bench_of(&FILE.replace("kind = 'parallel'\nmembers = 2\n", stages));

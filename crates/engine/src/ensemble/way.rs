@@ -220,6 +220,13 @@ impl Stage {
         Ok(Some(source))
     }
 
+    /// Closes the link. It is opened again for the next member that is served.
+    pub(super) fn close(&self) {
+        if let Some(open) = self.open().take() {
+            open.outside.leave();
+        }
+    }
+
     /// What leads to the link and away from it, for a start of a member.
     pub(super) fn ports(&self, (name, number): (&str, u16), site: &ServiceContext<'_>) -> Result<Ports> {
         let open = self.open().clone().context("a link that was not opened")?;
@@ -240,8 +247,6 @@ impl Stage {
 impl Drop for Stage {
     /// Nobody brings frames any more: all members are gone.
     fn drop(&mut self) {
-        if let Some(open) = self.open().take() {
-            open.outside.leave();
-        }
+        self.close();
     }
 }

@@ -73,13 +73,21 @@ impl Instance {
     /// # Errors
     /// One line: the request that was refused, or that it takes too long.
     pub(crate) fn open_isolated_paths(&mut self, parts: Vec<PathParts>) -> Result<()> {
-        for parts in parts {
-            let (board, confinement) = (self.context.board.clone(), self.context.confinement);
-            let name = (format!("{}/open", parts.name()), "the opening of its ways");
-            let ways = self.run_in_background(name, move || parts.open(board, confinement))??;
-            self.isolated_paths.push(IsolatedRouterPaths::of(ways, &self.context));
-        }
-        Ok(())
+        parts.into_iter().try_for_each(|parts| self.open_paths(parts))
+    }
+
+    /// Opens the I/O paths of an isolated router, and waits for that. Where they cannot be opened now although its process can
+    /// connect, it is tried again later.
+    ///
+    /// # Errors
+    /// One line: the request that was refused, or that it takes too long.
+    pub(crate) fn open_paths(&mut self, parts: PathParts) -> Result<()> {
+        let (board, confinement) = (self.context.board.clone(), self.context.confinement);
+        let name = (format!("{}/open", parts.name()), "the opening of its ways");
+        let ways = self.run_in_background(name, move || parts.open(board, confinement))??;
+        let (paths, outcome) = IsolatedRouterPaths::of(ways, &self.context);
+        self.isolated_paths.push(paths);
+        outcome
     }
 }
 

@@ -70,6 +70,39 @@ fn a_nic_is_captured_once_at_a_time_and_by_name() {
 }
 
 #[test]
+fn a_file_is_emptied_when_the_recording_begins_and_not_when_it_is_refused() {
+    let (board, [rx, _tx]) = board();
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    let opened = || std::fs::OpenOptions::new().write(true).open(file.path()).expect("it is there");
+    let before = [7_u8; 4000];
+    std::fs::write(file.path(), before).expect("written");
+    let first = start(&board, order(), tempfile::tempfile().expect("a file")).expect("it starts");
+    for refused in [order(), RecordingOrder { nic: "lan".into(), ..order() }] {
+        assert!(start(&board, refused, opened()).is_err());
+        assert_eq!(std::fs::read(file.path()).expect("there"), before);
+    }
+    drop(first);
+    let order = RecordingOrder { count: Some(1), ..order() };
+    let mut recording = start(&board, order, opened()).expect("it starts");
+    deliver(&rx, 1);
+    assert!(to_the_end(&mut recording).complete);
+    assert_eq!(file.path().metadata().expect("there").len(), 24 + 76);
+}
+
+#[test]
+fn what_is_appended_to_a_file_leaves_what_is_there() {
+    let (board, [rx, _tx]) = board();
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(file.path(), [7_u8; 100]).expect("written");
+    let opened = std::fs::OpenOptions::new().append(true).open(file.path()).expect("it is there");
+    let order = RecordingOrder { count: Some(1), ..order() };
+    let mut recording = start(&board, order, opened).expect("it starts");
+    deliver(&rx, 1);
+    assert!(to_the_end(&mut recording).complete);
+    assert_eq!(file.path().metadata().expect("there").len(), 100 + 24 + 76);
+}
+
+#[test]
 fn a_reader_that_does_not_read_costs_frames_in_the_file_only() {
     let (board, [rx, _tx]) = board();
     let (mut reader, writer) = std::io::pipe().expect("a pipe");

@@ -122,6 +122,20 @@ fn what_is_left_behind_is_ended_and_removed() {
 }
 
 #[test]
+fn what_was_started_later_is_not_killed_with_what_was_there_before() {
+    let fakes = Fakes::new(STAYS, TELLS, KILLS);
+    let left = OrphanedContainer::new(&name_for("edge"), &fakes.home());
+    let before = left.monitors_now();
+    let mut running = start(&fakes, patience()).expect("it runs");
+    before.kill();
+    assert_eq!(left.monitors().len(), 1, "it goes on");
+    left.monitors_now().kill();
+    while running.ended().expect("it can be looked at").is_none() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
 fn lxc_that_is_missing_names_its_package() {
     let fakes = Fakes::new(STAYS, TELLS, KILLS);
     fakes.programs().look().expect("all are there");

@@ -72,6 +72,18 @@ impl Handle {
         })
     }
 
+    /// One whose thread does nothing but this.
+    ///
+    /// # Errors
+    /// No descriptors are left.
+    #[cfg(test)]
+    pub(super) fn played(play: impl FnOnce(Ringer<Report>) + Send + 'static) -> io::Result<Self> {
+        let ((orders, _), (told, reports)) = (belled()?, belled()?);
+        let thread = std::thread::spawn(move || play(told));
+        let (learners, epoch) = (Learners::default(), 0);
+        Ok(Self { orders, reports, thread, learners, epoch, counts: None, inside: None })
+    }
+
     /// What it counts, unless the kernel forwards.
     pub(super) const fn counts(&self) -> Option<&Counts> {
         self.counts.as_ref()
@@ -141,6 +153,21 @@ impl Handle {
             self.reports.ring();
         }
         reports
+    }
+
+    /// Its next reports once it is to end, at most so many; true: there will be none any more.
+    pub(super) fn last_reports(&self, most: usize) -> (Vec<Report>, bool) {
+        let mut reports = self.reports(most);
+        if reports.len() == most {
+            return (reports, false);
+        }
+        match self.reports.next() {
+            Ok(report) => {
+                reports.extend(report);
+                (reports, false)
+            }
+            Err(_) => (reports, true),
+        }
     }
 
     pub(super) fn watched(&self) -> BorrowedFd<'_> {

@@ -168,6 +168,22 @@ fn what_was_opened_for_what_a_nic_wants_no_more_does_not_go_under_it() {
 }
 
 #[test]
+fn a_link_that_cannot_be_handed_over_does_not_replace_the_old_one() {
+    let (plan, notes) = (two_in_a_bridge(1500), Notes::default());
+    let (mut held, mut link_jobs) = <(Resources, LinkJobs)>::default();
+    held.put(plan.nics().nth(1).expect("a NIC"), Box::new(Scripted("old", notes.clone())));
+    let wanted = || wanted(&plan, "edge.b").expect("it is there");
+    let new = (wanted(), Box::new(Scripted("new", notes.clone())) as Box<dyn HostResource>);
+    let state = held.state();
+    let refused = held.replace_with(&plan, new, &mut link_jobs, &|_| Err(ErrorKind::OutOfMemory.into()));
+    assert!(refused.is_err() && held.state() == state);
+    assert_eq!(tended(&mut link_jobs, &notes), ["new: closed"]);
+    let next = (wanted(), Box::new(Scripted("next", notes.clone())) as Box<dyn HostResource>);
+    assert!(held.replace(&plan, next, &mut link_jobs).expect("descriptors").is_some());
+    assert_eq!(tended(&mut link_jobs, &notes), ["next: in the place of \"old\"", "old: closed"]);
+}
+
+#[test]
 fn a_tap_of_a_kernel_router_is_closed_when_its_router_becomes_a_machine() {
     let on_a_switch = |engine: &str| {
         let nic = "[[router.nic]]\nname = \"lan\"\nattach = \"switch:lan\"\n";

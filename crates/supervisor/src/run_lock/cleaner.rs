@@ -10,19 +10,19 @@ use std::fs;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use engine::BackOff;
-use lxc::Programs;
+use lxc::{OrphanedContainer, Programs};
 use netns::Namespace;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use uplink::Undo;
 
-use super::file::{clean_up, until_timeout};
+use super::file::{clean_up, is_taken_over, until_timeout};
 use crate::kernels::backend::Remains;
 
 mod list;
@@ -280,11 +280,19 @@ pub fn clean_up_after(parent: u32) -> Result<()> {
     let _ = rustix::process::setsid();
     let _ = rustix::thread::set_name(c"ringroad/clean");
     let list = List::hear(io::stdin().lock()).context("cannot hear the other process")?;
+    // What another run of this name starts from now on is not of the dead one.
+    let of_containers = |(lock, left): (PathBuf, OrphanedContainer)| (lock, left.monitors_now(), left);
+    let containers: Vec<_> = list.containers().into_iter().map(of_containers).collect();
     // The data plane does not hold these, and a new run of the same routers may be waiting for their names.
     if let Ok(home) = Namespace::current() {
         list.kernels().iter().for_each(|leftover| drop(leftover.remove(&home)));
     }
-    for left in list.containers() {
+    for (lock, monitors, left) in containers {
+        if is_taken_over(&lock, parent) {
+            // LXC would find the new container of this name, and the directory is that of the other run.
+            monitors.kill();
+            continue;
+        }
         let _ = left.clean(&Programs::default());
         let _ = fs::remove_dir(&left.home);
     }

@@ -115,6 +115,12 @@ pub(super) fn clean_up(path: &Path, dead: u32, rubbish: &[CleanupItem], wait: &m
     }
 }
 
+/// Returns true if another process than `dead` has taken the lock at `path` since.
+pub(super) fn is_taken_over(path: &Path, dead: u32) -> bool {
+    let holder = File::open(path).ok().and_then(|mut file| holder(&mut file));
+    holder.is_some_and(|pid| pid.as_raw_nonzero().get().unsigned_abs() != dead)
+}
+
 /// Opens the file, and makes it and its folder if needed; `None` if the folder vanished in between.
 fn open(path: &Path) -> Result<Option<File>> {
     if let Some(folder) = path.parent() {

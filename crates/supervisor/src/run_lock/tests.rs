@@ -6,7 +6,7 @@ use rustix::fs::{FlockOperation, flock};
 
 use super::RunLock;
 use super::cleaner::CleanupItem;
-use super::file::{LockFile, clean_up};
+use super::file::{LockFile, clean_up, is_taken_over};
 
 #[test]
 fn a_name_is_held_once_and_free_after() {
@@ -108,6 +108,24 @@ fn routers_come_and_go() {
     assert!(RunLock::unguarded(base.path()).with(["west"]).is_err());
 }
 
+#[test]
+fn claimed_names_are_released_unless_a_run_adopts_them() {
+    let base = tempfile::tempdir().expect("a folder");
+    let mut lock = RunLock::unguarded(base.path()).with(["edge"]).expect("a free name");
+    let is_free = |name| RunLock::unguarded(base.path()).with([name]).is_ok();
+    let claim = lock.claim(["edge", "west"].into_iter()).take().expect("one is held, the other one free");
+    assert!(!is_free("west"));
+    drop(claim);
+    assert!(is_free("west"));
+    let other = RunLock::unguarded(base.path()).with(["core"]).expect("a free name");
+    assert!(lock.claim(["west", "core"].into_iter()).take().is_err());
+    assert!(is_free("west"), "all or none");
+    drop(other);
+    let claim = lock.claim(["west", "core"].into_iter()).take().expect("free names");
+    lock.adopt(claim);
+    assert!(lock.has("west") && lock.has("core") && !is_free("west"));
+}
+
 /// Lock of a dead process that remains of its run still hold.
 fn left_over(path: &Path) -> fs::File {
     fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
@@ -160,6 +178,17 @@ fn what_a_killed_run_left_is_removed_unless_it_was_taken_over() {
     clean_up(&lock, 17, &[CleanupItem::File(socket.clone())], &mut || false);
     assert!(lock.exists() && socket.exists(), "it belongs to somebody else");
     clean_up(&base.path().join("nothing"), 17, &[], &mut || false);
+}
+
+#[test]
+fn a_lock_is_taken_over_when_another_process_has_written_its_number() {
+    let base = tempfile::tempdir().expect("a folder");
+    let lock = base.path().join("lock");
+    assert!(!is_taken_over(&lock, 17), "it is gone");
+    for (text, is_taken) in [("", false), ("17\n", false), ("18\n", true)] {
+        fs::write(&lock, text).expect("a lock");
+        assert_eq!(is_taken_over(&lock, 17), is_taken, "{text:?}");
+    }
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Questions about control planes, for routers that have none of ours.
 
+use std::sync::mpsc::channel;
+
 use api::{Answer, ControlAnswer, ControlPlace, ControlQuestion, Request};
 
 use super::stage::{ONE, Stage};
@@ -10,6 +12,35 @@ const KERNEL: &str = "[[router]]\nname = \"edge\"\nengine = \"kernel\"\n\
 
 fn ask(router: &str, question: ControlQuestion) -> Request {
     Request::Control { router: router.to_owned(), question }
+}
+
+#[test]
+fn the_last_words_of_a_control_plane_that_ends_are_heard() {
+    let mut stage = Stage::up(ONE);
+    let (end, ends) = channel();
+    stage.supervisor().controls.ends_with("edge", "these are the last words", ends);
+    stage.turn().expect("it goes on");
+    assert_eq!(stage.supervisor().controls.watched().count(), 1, "it has not ended yet");
+    drop(end);
+    stage.until(|stage| stage.supervisor().controls.watched().count() == 0);
+    assert_eq!(stage.lines("these are the last words").len(), 1);
+}
+
+/// A namespace goes with the thread of its control plane, whose daemons have some seconds to end.
+#[test]
+fn a_file_waits_for_a_control_plane_that_ends() {
+    let mut stage = Stage::up(ONE);
+    let (end, ends) = channel();
+    stage.supervisor().controls.ends_with("edge", "it has ended", ends);
+    let (file, text) = ("next.toml".to_owned(), ONE.replace("192.0.2.1/24", "192.0.2.3/24"));
+    let _client = stage.client(&Request::Apply { file, text, dry_run: true });
+    for _ in 0..100 {
+        stage.turn().expect("it goes on");
+        std::thread::yield_now();
+    }
+    assert!(!stage.supervisor().changes.is_busy() && !stage.supervisor().changes.is_idle(), "it waits");
+    drop(end);
+    stage.until(|stage| stage.plane().is_to_become().is_some());
 }
 
 /// Why a question is refused.

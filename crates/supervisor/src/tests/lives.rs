@@ -5,7 +5,9 @@ use std::time::Duration;
 use api::Request;
 use link::{ToPlane, ToSupervisor};
 
+use super::questions::ISOLATED;
 use super::stage::{ONE, Scripted, Stage};
+use crate::reply_deadlines::EXTENSION;
 use crate::stderr::MOST_LINES;
 
 const MS: Duration = Duration::from_millis(1);
@@ -101,12 +103,42 @@ fn one_that_cannot_be_started_is_tried_again() {
 }
 
 #[test]
+fn one_that_cannot_be_started_before_any_came_up_is_given_up_after_five() {
+    let mut stage = Stage::start(ONE);
+    let mut left = pause_after_death(&mut stage);
+    stage.refuse(true);
+    for _ in 2..5 {
+        stage.after(left).expect("it goes on");
+        left = pause(&mut stage);
+    }
+    let error = stage.after(left).expect_err("that is enough").to_string();
+    let wanted = "the data plane cannot be started: no process can be had; 5 starts have failed";
+    assert_eq!(error, wanted);
+}
+
+#[test]
+fn the_process_of_a_router_that_cannot_be_started_at_first_is_given_up_after_five() {
+    let mut stage = Stage::start(ISOLATED);
+    stage.refuse(true);
+    stage.plane().say(&ToSupervisor::Started { at_ns: 0 });
+    stage.turn().expect("it goes on");
+    for _ in 2..5 {
+        stage.after(SECOND).expect("it goes on");
+    }
+    let error = stage.after(SECOND).expect_err("that is enough").to_string();
+    let wanted = "router edge: its process cannot be started: no process can be had; 5 starts have failed";
+    assert_eq!(error, wanted);
+}
+
+#[test]
 fn one_that_does_not_come_up_in_time_is_killed() {
     let mut stage = Stage::start(ONE);
     // 32 s, and 2 s for each router.
     stage.after(34 * SECOND - MS).expect("it goes on");
     assert!(!stage.plane().was_killed());
     stage.after(MS).expect("it goes on");
+    assert!(!stage.plane().was_killed(), "the supervisor itself may have had no CPU");
+    stage.after(EXTENSION).expect("it goes on");
     assert!(stage.plane().was_killed());
     assert_eq!(stage.lines("did not answer in time and was killed").len(), 1);
 }
@@ -138,6 +170,7 @@ fn one_that_does_not_answer_is_late_then_killed_then_started_again() {
     assert!(!stage.plane().was_killed());
     let silent = stage.plane();
     stage.after(MS).expect("it goes on");
+    stage.after(EXTENSION).expect("it goes on");
     assert!(silent.was_killed());
     let error = client.next_answer().expect_err("nobody answers").to_string();
     assert!(error.contains("the data plane died before it answered"), "{error}");
@@ -171,6 +204,21 @@ fn one_that_answers_is_left_alone() {
     }
     assert!(!stage.plane().was_killed());
     assert_eq!((stage.started(), stage.lines("data plane (pid").len()), (1, 0));
+}
+
+/// The run as a whole was paused: the deadline has passed, but the data plane had no time to answer.
+#[test]
+fn one_that_did_not_run_because_nothing_ran_is_left_alone() {
+    let mut stage = Stage::up(ONE);
+    let _client = stage.client(&Request::Show { router: "edge".to_owned() });
+    stage.after(100 * SECOND).expect("it goes on");
+    assert!(!stage.plane().was_killed());
+    stage.plane().serve(&Default::default());
+    for _ in 0..3 {
+        stage.after(EXTENSION).expect("it goes on");
+    }
+    assert!(!stage.plane().was_killed());
+    assert_eq!(stage.started(), 1);
 }
 
 #[test]

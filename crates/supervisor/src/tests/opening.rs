@@ -1,10 +1,12 @@
 //! Opening what another file needs takes its time: everything else goes on meanwhile.
 
+use std::fs;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Result, anyhow};
 use api::{Answer, Client, Request};
+use rustix::fs::{FlockOperation, flock};
 
 use super::stage::{ONE, Stage};
 
@@ -55,6 +57,30 @@ fn clients_are_answered_while_a_file_is_opened_and_then_it_is_applied() {
     assert!(matches!(second.next_answer(), Ok(Answer::Done { .. })));
     assert!(set.routers[0].limit.is_some() && set.routers[0].nics == plan.routers[0].nics);
     assert_eq!(plan.routers[0].nics[0].addresses[0].to_string(), "192.0.2.3/24");
+}
+
+#[test]
+fn clients_are_answered_while_remains_of_a_killed_run_hold_a_name() {
+    let mut stage = Stage::up(ONE);
+    stage.supervisor().changes.file_opener.open = Arc::new(|_, _| Ok(Default::default()));
+    let place = stage.supervisor().lock.runs().with_file_name("routers").join("west");
+    fs::write(&place, "999999999\n").expect("a dead process");
+    let rest = fs::File::open(&place).expect("opened");
+    flock(&rest, FlockOperation::LockExclusive).expect("locked");
+    let west = "[[router]]\nname = \"west\"\nengine = \"process\"\n\
+                [[router.nic]]\nname = \"lan\"\nattach = \"switch:lan\"\naddress = \"192.0.2.2/24\"\n";
+    let (file, text) = ("next.toml".to_owned(), format!("{ONE}{west}"));
+    let mut client = stage.client(&Request::Apply { file, text, dry_run: false });
+    stage.until(|stage| stage.supervisor().changes.is_opened_now());
+    let mut curious = stage.client(&Request::Events { since: None });
+    assert!(matches!(curious.next_answer(), Ok(Answer::Events { .. })));
+    assert!(stage.supervisor().changes.is_opened_now() && !stage.supervisor().lock.has("west"));
+    drop(rest);
+    stage.until(|stage| !stage.supervisor().changes.is_prepared());
+    assert!(stage.supervisor().lock.has("west"));
+    stage.plane().follows().expect("it is to follow");
+    stage.turn().expect("it goes on");
+    assert!(matches!(client.next_answer(), Ok(Answer::Applied { .. })));
 }
 
 #[test]

@@ -58,6 +58,24 @@ fn an_answer_that_nobody_waits_for_is_nothing() {
 }
 
 #[test]
+fn members_of_a_group_are_asked_about_again_after_an_answer_of_another_kind() {
+    let mut stage = Stage::up(
+        "[switch.lan]\n[[group]]\nname = \"core\"\nkind = \"parallel\"\nmembers = 2\nengine = \"process\"\n\
+         [[group.nic]]\nname = \"lan\"\nattach = \"switch:lan\"\naddress = \"198.51.100.1/24\"\n",
+    );
+    let _client = stage.client(&Request::Restart { router: "core".to_owned() });
+    stage.turn().expect("it goes on");
+    let plane = stage.plane();
+    let is_ps = |request: &Request| matches!(request, Request::Ps {});
+    for _ in 0..3 {
+        let id = plane.asked(is_ps).expect("it is asked how they are");
+        plane.answer(id, done("something else"));
+        stage.turn().expect("it goes on");
+        stage.after(SECOND / 10).expect("it goes on");
+    }
+}
+
+#[test]
 fn what_is_asked_while_there_is_no_data_plane_is_answered_at_once() {
     let mut stage = Stage::up(ONE);
     stage.plane().die();

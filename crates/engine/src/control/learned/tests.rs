@@ -89,6 +89,25 @@ fn a_full_table_gets_the_rest_as_soon_as_it_has_room() {
 }
 
 #[test]
+fn what_does_not_fit_is_tried_again_less_and_less_often_until_some_of_it_fits() {
+    let mut attempts = Attempts::default();
+    let mut tries = |late: usize| -> Vec<usize> {
+        let look = |number: usize| {
+            let is_due = attempts.is_due();
+            if is_due {
+                attempts.note(9, late);
+            }
+            is_due.then_some(number)
+        };
+        (0..200).filter_map(look).collect()
+    };
+    assert_eq!(tries(9), [0, 2, 6, 14, 30, 62, 126, 190]);
+    assert_eq!(tries(8).len(), 200 - 54, "a long pause is waited for, and is the last one");
+    attempts.note(0, 9);
+    assert!(attempts.is_due(), "a new shortage may be over at once");
+}
+
+#[test]
 fn routes_share_a_group_and_follow_its_changes() {
     let (learned, table) = (Learned::default(), table());
     learned.adopt(&table, 2);

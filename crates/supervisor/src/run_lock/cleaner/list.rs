@@ -150,12 +150,18 @@ impl List {
         })
     }
 
-    /// Containers, the last one first.
-    pub(super) fn containers(&self) -> Vec<OrphanedContainer> {
-        self.found(|rubbish| match rubbish {
-            CleanupItem::Container(left) => Some(left),
-            _ => None,
-        })
+    /// Containers, the last one first, each with the lock that it goes with.
+    pub(super) fn containers(&self) -> Vec<(PathBuf, OrphanedContainer)> {
+        let of_lock = |held: &Held| {
+            let left = held.rubbish.iter().rev().filter_map(|(what, text)| CleanupItem::read(*what, text));
+            let lock = to_path(&held.lock);
+            let containers = left.filter_map(|rubbish| match rubbish {
+                CleanupItem::Container(left) => Some((lock.clone(), left)),
+                _ => None,
+            });
+            containers.collect::<Vec<_>>()
+        };
+        self.held.iter().rev().flat_map(of_lock).collect()
     }
 
     /// Virtual functions, the last one first.

@@ -1,6 +1,5 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead, BufReader, Read};
-use std::path::PathBuf;
 
 use rustix::event::{PollFd, PollFlags, poll};
 
@@ -52,6 +51,19 @@ fn of_a_router_of_the_kernel_the_last_namespace_is_taken_away() {
         let list = List::hear(BufReader::with_capacity(7, told.as_slice())).expect("it can be read");
         assert_eq!(list.kernels(), [leftover("edge", 3), leftover("core", 2)]);
     }
+}
+
+#[test]
+fn containers_come_with_the_lock_of_their_run_the_last_one_first() {
+    let (cleanup_list, lock) = (CleanupList::default(), Path::new("/runs/lab/lock"));
+    cleanup_list.add_lock(lock);
+    let left = |name: &str| OrphanedContainer::new(name, Path::new("/runs/lab/lxc"));
+    for told in [left("edge"), left("core")] {
+        cleanup_list.add_rest(lock, &Remains::Container(&told));
+    }
+    let told = cleanup_list.notes().lines.concat();
+    let list = List::hear(BufReader::new(told.as_slice())).expect("it can be read");
+    assert_eq!(list.containers(), [(lock.to_owned(), left("core")), (lock.to_owned(), left("edge"))]);
 }
 
 #[test]
