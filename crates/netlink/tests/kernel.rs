@@ -151,11 +151,9 @@ fn routes_with_several_next_hops_go_in_and_out() {
             route("10.0.0.0/8", 7, vec![hop("192.0.2.252", 2), hop("192.0.2.253", 2), hop("192.0.2.254", 3)]),
         ];
         match kernel.add_address(index, prefix("2001:db8::1/64")) {
-            Ok(()) => all.push(route(
-                "2001:db8:1::/48",
-                1024,
-                vec![hop("2001:db8::2", 1), hop("2001:db8::3", 4)],
-            )),
+            Ok(()) => {
+                all.push(route("2001:db8:1::/48", 1024, vec![hop("2001:db8::2", 1), hop("2001:db8::3", 4)]))
+            }
             Err(e) => eprintln!("this namespace has no IPv6 ({e}): IPv4 alone is tested"),
         }
         // The order of next hops means nothing.
