@@ -53,7 +53,7 @@ pub fn print(text: &str) -> anyhow::Result<()> {
     print_while_read(text).map(drop)
 }
 
-/// Like [`print`], for what is printed as long as somebody reads it. Returns false if the reader has closed the
+/// Like [`print()`], for what is printed as long as somebody reads it. Returns false if the reader has closed the
 /// pipe.
 ///
 /// # Errors

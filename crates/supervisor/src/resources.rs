@@ -2,13 +2,13 @@
 //! it hands to the data plane, so that links and files outlive it.
 
 mod handover;
+mod patient_open;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
-use std::io::{self, ErrorKind};
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, ensure};
 use attach::{Attach, DataPlaneChange, HandedOver, HostResource, NicRequirements, of_door};
@@ -20,18 +20,13 @@ use uplink::{LinkTable, SocketBroker, Undo};
 use vmm::vhost_net;
 
 pub(crate) use handover::Handover;
+use patient_open::open_patiently;
 
 use super::background_job::BackgroundJob;
 use super::control_plane::{ControlResources, OpenControl};
 use super::group_tables::{GroupTables, OpenTables};
 use super::link_jobs::LinkJobs;
 use super::link_monitor::LinkCheck;
-
-/// Time limit for a killed process to close its TAPs and sockets after it has released its locks: some
-/// milliseconds, and more on a busy host.
-const LEFT_OVER: Duration = Duration::from_secs(1);
-/// Time between two attempts.
-const LOOK: Duration = Duration::from_millis(2);
 
 /// Open resources.
 #[derive(Debug, Default)]
@@ -478,27 +473,6 @@ impl Resources {
         let tables = self.tables.adopt(opened.tables, plan);
         Self { uplinks: left, control, tables, ..Self::default() }.close(link_jobs);
     }
-}
-
-/// Opens an attachment. It is retried while remains of a killed run, which has released its names already,
-/// still hold it.
-fn open_patiently(wanted: &NicRequirements) -> Result<Option<Box<dyn HostResource>>> {
-    let end = Instant::now() + LEFT_OVER;
-    loop {
-        match wanted.open() {
-            Err(error) if is_in_use(&error) && Instant::now() < end => sleep(LOOK),
-            opened => return opened,
-        }
-    }
-}
-
-fn is_in_use(error: &anyhow::Error) -> bool {
-    use uplink::Error::{InUse, ProgramAttached, QueueTaken, Socket};
-    let is_taken = |error: &io::Error| error.kind() == ErrorKind::AddrInUse;
-    let is_known = |error: &uplink::Error| {
-        matches!(error, InUse { .. } | ProgramAttached { .. } | QueueTaken { .. } | Socket { .. })
-    };
-    error.downcast_ref().is_some_and(is_known) || error.downcast_ref().is_some_and(is_taken)
 }
 
 #[cfg(test)]

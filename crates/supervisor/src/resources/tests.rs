@@ -1,4 +1,6 @@
+use std::io::ErrorKind;
 use std::sync::{Arc, Mutex};
+use std::thread::yield_now;
 
 use attach::{Watched, Work};
 use serde_json::json;
@@ -69,7 +71,7 @@ fn tended(link_jobs: &mut LinkJobs, notes: &Notes) -> Vec<String> {
         if !link_jobs.holds_files() {
             return std::mem::take(&mut *notes.lock().expect("no panic"));
         }
-        sleep(LOOK);
+        yield_now();
     }
 }
 
