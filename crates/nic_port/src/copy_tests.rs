@@ -7,6 +7,7 @@ use port::Frame;
 use ring::split::{DeviceQueue, Driver, DriverQueue, Features, Layout, Slot};
 use ring::{BURST, Bytes, Region};
 
+use super::copies::Copying;
 use super::*;
 
 /// Guest-physical address of the memory.
@@ -54,6 +55,10 @@ fn serving(queue: RxQueue) -> Arc<NicQueues> {
 fn a_reset_waits_for_the_end_of_the_last_copy() {
     let queues = serving(receive_queue().0);
     let copies = &queues.rx.queues[0].copies;
+    let end = |copying: Copying<'_>| {
+        let _place = queues.rx.queues[0].lock();
+        copying.end();
+    };
     let (first, second) = (copies.begin(), copies.begin());
     let over = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -64,9 +69,9 @@ fn a_reset_waits_for_the_end_of_the_last_copy() {
         while !copies.is_awaited() {
             thread::yield_now();
         }
-        drop(first);
+        end(first);
         assert!(!over.load(Ordering::Acquire), "there is another copy");
-        drop(second);
+        end(second);
     });
     assert!(!copies.is_awaited());
 }
@@ -75,10 +80,12 @@ fn a_reset_waits_for_the_end_of_the_last_copy() {
 fn a_reset_does_not_wait_forever_for_a_copy_that_does_not_end() {
     let copies = CopiesInProgress::within(Duration::ZERO);
     let copying = copies.begin();
+    assert!(copies.expect_end());
     copies.await_end();
+    copies.expect_nothing();
     assert!(!copies.is_awaited());
-    drop(copying);
-    copies.await_end();
+    copying.end();
+    assert!(!copies.expect_end());
 }
 
 #[test]

@@ -60,7 +60,7 @@ pub use irq::deferred;
 use irq::{InterruptTimer, Line};
 pub use notifier::{Notifier, Running};
 use pairs::Pairs;
-use published_error::{Breakable, PublishedError};
+use published_error::PublishedError;
 pub use remote_driver::RingEventfds;
 use remote_driver::{Watch, WriterStates};
 use sink::{CommonSink, NicSink, PartSink};
@@ -182,20 +182,6 @@ impl<Q> QueueSlot<Q> {
             .own_rings
             .fetch_update(Ordering::Acquire, Ordering::Acquire, |own| Some(own.saturating_sub(rings)));
         own.unwrap_or_else(|own| own).min(rings)
-    }
-}
-
-impl<Q: Breakable> QueueSlot<Q> {
-    /// Calls `act` with the queue, if it runs; publishes a breakage.
-    #[inline(always)]
-    fn with<R>(&self, act: impl FnOnce(&mut Running<Q>) -> R) -> Option<R> {
-        let mut place = self.lock();
-        let running = place.as_mut()?;
-        let done = act(running);
-        if let Some(broken) = running.queue.breakage() {
-            self.published_error.publish(broken);
-        }
-        Some(done)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Installation and removal of queues, in the thread of the vCPU that wrote the register.
+//! Installation and removal of queues, in the thread of the vCPU that wrote the register, and access to those that run.
 
 use nic::e1000::{RxSettings, TxSettings};
 use nic::queue::{RxQueue, TxQueue};
@@ -8,6 +8,27 @@ use super::published_error::Breakable;
 use super::{NicQueues, Notifier, QueueSlot, Running};
 
 impl<Q: Breakable> QueueSlot<Q> {
+    /// Calls `act` with the queue, if it runs; publishes a breakage.
+    #[inline(always)]
+    pub(super) fn with<R>(&self, act: impl FnOnce(&mut Running<Q>) -> R) -> Option<R> {
+        self.with_locked(&mut self.lock(), act)
+    }
+
+    /// As [`Self::with`], for a caller that holds the lock.
+    #[inline(always)]
+    pub(super) fn with_locked<R>(
+        &self,
+        place: &mut Option<Running<Q>>,
+        act: impl FnOnce(&mut Running<Q>) -> R,
+    ) -> Option<R> {
+        let running = place.as_mut()?;
+        let done = act(running);
+        if let Some(broken) = running.queue.breakage() {
+            self.published_error.publish(broken);
+        }
+        Some(done)
+    }
+
     /// Removes the queue, if there is one, and installs another one, if given. Waits for a thread that is in the middle
     /// of a burst, also if it copies the burst without holding the lock. Returns the removed queue.
     pub(super) fn replace(&self, running: Option<Running<Q>>) -> Option<Running<Q>> {
@@ -17,9 +38,11 @@ impl<Q: Breakable> QueueSlot<Q> {
             self.published_error.clear();
         }
         let removed = std::mem::replace(&mut *place, running);
-        drop(place);
-        if removed.is_some() {
+        if removed.is_some() && self.copies.expect_end() {
+            drop(place);
             self.copies.await_end();
+            let _place = self.lock();
+            self.copies.expect_nothing();
         }
         removed
     }

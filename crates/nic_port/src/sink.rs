@@ -80,9 +80,10 @@ fn fill_lease(served: &QueueSlot<RxQueue>, lease: &mut Lease, frames: &[Frame<'_
         (taken, served.copies.begin())
     })?;
     lease.copy(frames);
-    drop(copying);
     let full = lease.is_full();
-    let committed = served.with(|running| {
+    let mut place = served.lock();
+    copying.end();
+    let committed = served.with_locked(&mut place, |running| {
         let owns = running.queue.owns(lease);
         if owns {
             let causes = running.queue.commit(lease, &served.ledger);
@@ -90,6 +91,7 @@ fn fill_lease(served: &QueueSlot<RxQueue>, lease: &mut Lease, frames: &[Frame<'_
         }
         owns
     });
+    drop(place);
     if committed != Some(true) {
         // The driver has reset the device during the copy.
         served.ledger.drop_not_running.add_shared(taken as u64);
