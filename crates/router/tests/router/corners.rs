@@ -134,15 +134,16 @@ fn a_priority_tag_is_taken_off() {
         vlan::insert(&mut frame, vlan::Tag { tpid, tci: 0xe000 }).unwrap();
         lab.push(0, frame.clone());
         assert_eq!(lab.one_sent(1)[12..14], [8, 0]);
-        // Another VLAN, and two tags.
+        // Another VLAN, and two such tags.
         let mut other = frame.clone();
         other[15] = 1;
         lab.push(0, other);
         frame.extend([0; vlan::TAG]);
         vlan::insert(&mut frame, vlan::Tag { tpid, tci: 0 }).unwrap();
         lab.push(0, frame);
+        assert_eq!(lab.one_sent(1)[12..14], [8, 0]);
     }
-    lab.only_drop("drop_protocol", 4);
+    lab.only_drop("drop_protocol", 2);
 }
 
 /// Returns the frames of a packet for the router in fragments of this many octets of data.
