@@ -122,8 +122,8 @@ pub struct Generator<C = Monotonic> {
     patches: Vec<Patch>,
     patches6: Vec<Patch6>,
     frame: usize,
-    /// Offset of the sequence number.
-    sequence_at: usize,
+    /// True if the frames are IPv6.
+    is_six: bool,
     flows: u32,
     slot: usize,
     flow: u32,
@@ -154,7 +154,7 @@ impl<C: Clock> Generator<C> {
             patches: four,
             patches6: six,
             frame: settings.frame,
-            sequence_at: tag::SEQUENCE + settings.shift(),
+            is_six: settings.is_six(),
             flows,
             slot: 0,
             flow: 0,
@@ -182,18 +182,21 @@ impl<C: Clock> Generator<C> {
 
     /// Numbers the next `n` frames, which are contiguous, and returns them.
     #[inline(always)]
-    fn stamp(&mut self, n: usize) -> Frames<'_> {
+    fn stamp<const SIX: bool>(&mut self, n: usize) -> Frames<'_> {
         let mut shown = Frames::new();
         let from = self.slot;
         self.slot = (from + n) % self.slots.count;
         for slot in self.slots.run(from, n) {
             let octets = &mut slot[..self.frame];
-            if let Some(patch) = self.patches.get(self.flow as usize) {
-                patch.apply(octets, self.flow);
-            } else if let Some(patch) = self.patches6.get(self.flow as usize) {
+            if SIX {
+                if let Some(patch) = self.patches6.get(self.flow as usize) {
+                    patch.apply(octets, self.flow);
+                }
+            } else if let Some(patch) = self.patches.get(self.flow as usize) {
                 patch.apply(octets, self.flow);
             }
-            octets[self.sequence_at..self.sequence_at + 4].copy_from_slice(&self.sequence.to_be_bytes());
+            let at = tag::SEQUENCE + if SIX { tag::LONGER } else { 0 };
+            octets[at..at + 4].copy_from_slice(&self.sequence.to_be_bytes());
             shown.push(Frame::new(Bytes::from_slice(octets)));
             self.flow += 1;
             if self.flow == self.flows {
@@ -212,7 +215,12 @@ impl<C: Clock> Source for Generator<C> {
             self.counters.polls_empty.add(1);
             return 0;
         }
-        take(&self.stamp(n));
+        // The offset of the sequence number is a constant of each family.
+        if self.is_six {
+            take(&self.stamp::<true>(n));
+        } else {
+            take(&self.stamp::<false>(n));
+        }
         if let Some(pace) = &mut self.pace {
             pace.sent(n as u64);
         }

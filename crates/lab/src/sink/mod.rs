@@ -68,8 +68,6 @@ pub struct Sink {
     expected: Expected,
     /// UDP length and checksum, which also identify the generator's frames.
     mark: [u8; 4],
-    /// Offset of these, before the tag.
-    mark_at: usize,
     state: Mutex<State>,
     counters: SinkCounters,
 }
@@ -97,7 +95,6 @@ impl Sink {
         let udp_len = (expected.frame.saturating_sub(tag::UDP + shift) as u16).to_be_bytes();
         Self {
             mark: [udp_len[0], udp_len[1], 0, 0],
-            mark_at: tag::FLOW - 4 + shift,
             state: Mutex::new(State {
                 flows: vec![Flow::default(); expected.flows as usize],
                 until_check: 0,
@@ -112,10 +109,22 @@ impl Sink {
         &self.counters
     }
 
+    /// Reads the tags of a burst; returns the octets of its frames.
+    #[inline(always)]
+    fn note_all<const SIX: bool>(&self, frames: &[Frame<'_>], flows: &mut [Flow], tally: &mut Tally) -> u64 {
+        let mut bytes = 0;
+        for frame in frames {
+            bytes += frame.len() as u64;
+            self.note::<SIX>(frame, flows, tally);
+        }
+        bytes
+    }
+
     /// Reads a frame's tag: length and mark, flow, sequence number.
     #[inline(always)]
-    fn note(&self, frame: &Frame<'_>, flows: &mut [Flow], tally: &mut Tally) {
-        let octets: Option<[u8; 12]> = frame.octets().read(self.mark_at);
+    fn note<const SIX: bool>(&self, frame: &Frame<'_>, flows: &mut [Flow], tally: &mut Tally) {
+        let mark_at = tag::FLOW - 4 + if SIX { tag::LONGER } else { 0 };
+        let octets: Option<[u8; 12]> = frame.octets().read(mark_at);
         let Some([a, b, c, d, f0, f1, f2, f3, s0, s1, s2, s3]) = octets else {
             tally.foreign += 1;
             return;
@@ -206,11 +215,12 @@ impl port::Sink for Sink {
         // A thread that panicked with the lock held left consistent numbers behind: continue with them.
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let mut tally = Tally::default();
-        let mut bytes = 0;
-        for frame in frames {
-            bytes += frame.len() as u64;
-            self.note(frame, &mut state.flows, &mut tally);
-        }
+        // The offset of what is noted is a constant of each family.
+        let bytes = if self.expected.six {
+            self.note_all::<true>(frames, &mut state.flows, &mut tally)
+        } else {
+            self.note_all::<false>(frames, &mut state.flows, &mut tally)
+        };
         while let Some(frame) = frames.get(state.until_check as usize) {
             self.check(frame);
             state.until_check += CHECK_EVERY;

@@ -119,7 +119,8 @@ impl Lease {
         let (pairs, takes) = (frames.iter().zip(self.burst.chains()), self.takes);
         self.single_buffer.extend(pairs.map_while(|(frame, chain)| {
             let fits = frame.len() + HEADER <= chain.only().len();
-            (fits && takes.has(frame.offload().needed())).then_some(frame.len() as u32)
+            // One branch a frame.
+            (fits & takes.has(frame.offload().needed())).then_some(frame.len() as u32)
         }));
         let single_buffer = self.single_buffer.len();
         if single_buffer == frames.len().min(self.burst.len()) {
