@@ -105,6 +105,14 @@ fn each_damaged_header_is_bad() {
 }
 
 #[test]
+fn a_frame_of_somebody_else_is_foreign_and_not_bad() {
+    let sink = Sink::new(expected());
+    deliver(&sink, &mut [vec![0xff; 64], vec![0xff; 42]]);
+    assert_eq!(faults(&sink), [0, 0, 0, 0, 2, 0]);
+    assert_eq!(sink.counters().checked.get(), 0);
+}
+
+#[test]
 fn a_router_that_forgot_the_ttl_is_noticed() {
     let sink = Sink::new(Expected { ttl: 63, ..expected() });
     deliver(&sink, &mut frames(61));

@@ -176,9 +176,13 @@ fn a_vcpu_that_rings_a_full_doorbell_holds_no_device_meanwhile_and_is_let_go() {
         thread::spawn(move || registers.kick(number))
     };
     let before = scene.registers.exits.register_write.get();
-    // The second vCPU may find the first one in the middle of an access.
-    let vcpus = [kicks(TRANSMIT), kicks(TRANSMIT), kicks(RECEIVE)];
-    until("their accesses", || scene.registers.exits.register_write.get() >= before + 3);
+    // The second vCPU may find the first one in the middle of an access. They begin one after the other, because they count in one
+    // ledger, which one thread at a time may write to.
+    let vcpus = [(TRANSMIT, 1), (TRANSMIT, 2), (RECEIVE, 3)].map(|(number, accesses)| {
+        let vcpu = kicks(number);
+        until("its access", || scene.registers.exits.register_write.get() >= before + accesses);
+        vcpu
+    });
     let (told, other) = mpsc::channel();
     let registers = scene.registers.clone();
     thread::spawn(move || told.send((0..READS).map(|_| registers.status()).next_back()));
