@@ -16,7 +16,7 @@ use tempfile::TempDir;
 const PATIENCE: Duration = Duration::from_secs(900);
 const GONE: Duration = Duration::from_secs(60);
 const UNIT: &str = "lib/systemd/system/ringroad@.service";
-/// The same with more rights, which the second file has.
+/// The unit for runs with control planes, and the file that adds the rights that they need.
 const CONTROL: [&str; 2] = [
     "lib/systemd/system/ringroad-control@.service",
     "lib/systemd/system/ringroad-control@.service.d/rights.conf",
@@ -101,7 +101,7 @@ fn confined(root: &Path, program: &Path) -> Command {
     confined_by(root, &[UNIT], program)
 }
 
-/// The same with the files of another unit.
+/// Runs a program under the restrictions of the unit that these files make up.
 fn confined_by(root: &Path, files: &[&str], program: &Path) -> Command {
     let unit_words = |root: &Path, key: &str| words_of(root, files, key);
     let capabilities = unit_words(root, "CapabilityBoundingSet");

@@ -110,7 +110,7 @@ struct Wanted {
     owners: Owners,
 }
 
-/// Who is to have what, by the members' numbers.
+/// Member of each bucket, or of each turn, by its number.
 enum Owners {
     Buckets(Vec<Option<u16>>),
     Turns(Vec<u16>),

@@ -88,6 +88,11 @@ struct Tally {
     foreign: u64,
 }
 
+/// Offset of the mark, which lies before the tag.
+const fn mark_at(six: bool) -> usize {
+    tag::FLOW - 4 + if six { tag::LONGER } else { 0 }
+}
+
 impl Sink {
     /// Creates a sink without history: all flows start at number 0.
     pub fn new(expected: Expected) -> Self {
@@ -123,8 +128,7 @@ impl Sink {
     /// Reads a frame's tag: length and mark, flow, sequence number.
     #[inline(always)]
     fn note<const SIX: bool>(&self, frame: &Frame<'_>, flows: &mut [Flow], tally: &mut Tally) {
-        let mark_at = tag::FLOW - 4 + if SIX { tag::LONGER } else { 0 };
-        let octets: Option<[u8; 12]> = frame.octets().read(mark_at);
+        let octets: Option<[u8; 12]> = frame.octets().read(mark_at(SIX));
         let Some([a, b, c, d, f0, f1, f2, f3, s0, s1, s2, s3]) = octets else {
             tally.foreign += 1;
             return;
@@ -147,9 +151,10 @@ impl Sink {
     /// Checks one frame's headers in full.
     #[cold]
     fn check(&self, frame: &Frame<'_>) {
-        let mark_at = tag::FLOW - 4 + if self.expected.six { tag::LONGER } else { 0 };
         // An announcement of a router, for example, is foreign, and was counted as that.
-        if frame.len() != self.expected.frame || frame.octets().read(mark_at) != Some(self.mark) {
+        if frame.len() != self.expected.frame
+            || frame.octets().read(mark_at(self.expected.six)) != Some(self.mark)
+        {
             return;
         }
         self.counters.checked.add(1);

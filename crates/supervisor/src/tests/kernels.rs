@@ -159,6 +159,20 @@ fn it_is_stopped_and_started_and_started_anew() {
     assert_eq!(done(&mut client), "router edge was started anew");
 }
 
+/// A data plane's answer to how its routers are.
+fn status_of(routers: Vec<RouterStatus>) -> RunStatus {
+    RunStatus {
+        run: String::new(),
+        file: String::new(),
+        program: String::new(),
+        pid: 0,
+        data_plane: None,
+        restarts: 0,
+        up_ms: 0,
+        routers,
+    }
+}
+
 #[test]
 fn it_is_shown_beside_the_others() {
     let mut stage = up();
@@ -169,17 +183,7 @@ fn it_is_shown_beside_the_others() {
     let mut client = stage.client(&Request::Ps {});
     let plane = stage.plane();
     let id = plane.asked(|request| matches!(request, Request::Ps {})).expect("it is asked");
-    let status = api::RunStatus {
-        run: String::new(),
-        file: String::new(),
-        program: String::new(),
-        pid: 0,
-        data_plane: None,
-        restarts: 0,
-        up_ms: 0,
-        routers: Vec::new(),
-    };
-    plane.answer(id, Ok(Answer::Ps(status)));
+    plane.answer(id, Ok(Answer::Ps(status_of(Vec::new()))));
     stage.turn().expect("it goes on");
     let Ok(Answer::Ps(status)) = client.next_answer() else { panic!("no status") };
     let names: Vec<&str> = status.routers.iter().map(|router| router.name.as_str()).collect();
@@ -360,16 +364,7 @@ impl Members {
             member: Some(state.to_owned()),
             threads: Vec::new(),
         };
-        let status = RunStatus {
-            run: "lab".to_owned(),
-            file: String::new(),
-            program: String::new(),
-            pid: 0,
-            data_plane: None,
-            restarts: 0,
-            up_ms: 0,
-            routers: states.into_iter().enumerate().map(member).collect(),
-        };
+        let status = status_of(states.into_iter().enumerate().map(member).collect());
         self.plane.answer(id, Ok(Answer::Ps(status)));
         stage.turn().expect("it goes on");
     }

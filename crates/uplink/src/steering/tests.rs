@@ -122,7 +122,7 @@ fn packet(protocol: u8, payload: &[u8]) -> Vec<u8> {
     [&[2; 12][..], &[8, 0], &header, payload, &[0; 40]].concat()
 }
 
-/// The same of IPv6.
+/// An IPv6 frame with this protocol and payload, and 40 octets behind it.
 fn packet_six(protocol: u8, payload: &[u8]) -> Vec<u8> {
     [&[2; 12][..], &[0x86, 0xdd, 0x60, 0, 0, 0, 0, 44, protocol, 255], &[1; 32], payload, &[0; 40]].concat()
 }
