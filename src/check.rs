@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use config::{
-    Deliver, Engine, Errors, ForwardingSettings, Group, Itr, Nic, NicModel, Plan, Router, RpFilter, Spin,
+    Deliver, Engine, Errors, ForwardingSettings, Group, Itr, Mac, Nic, NicModel, Plan, Router, RpFilter, Spin,
     Spread, TransmitMode,
 };
 use host::{Finding, State, needs, references};
@@ -113,10 +113,11 @@ fn describe(plan: &Plan, threads: Option<&Planned>) -> String {
     text
 }
 
-/// NICs attached to a switch.
+/// NICs attached to a switch, and those of back ends that tunnels lead to from there.
 fn ports(plan: &Plan, switch: &str) -> Vec<String> {
     let ports = plan.nics().filter(|(_, nic)| nic.attach.switch() == Some(switch));
-    ports.map(|(router, nic)| format!("{}.{}", router.name, nic.name)).collect()
+    let ports = ports.map(|(router, nic)| format!("{}.{}", router.name, nic.name));
+    ports.chain(plan.tunnel_ports().filter(|port| port.switch == switch).map(|port| port.label())).collect()
 }
 
 fn describe_group(group: &Group) -> String {
@@ -129,8 +130,13 @@ fn describe_group(group: &Group) -> String {
 
 /// Describes a member on another host: what the group expects of its NICs.
 fn describe_remote(group: &Group, number: u32) -> String {
-    let nics = group.pattern.nics.iter().zip(group.stations(number));
-    let nics: Vec<String> = nics.map(|(nic, station)| format!("{} {station}", nic.name)).collect();
+    let nics = group.pattern.nics.iter().zip(group.stations(number)).enumerate();
+    let told = |(at, (nic, station)): (usize, (&Nic, Mac))| {
+        let tunnel = group.tunnel(number, at);
+        let tunnel = tunnel.map_or_else(String::new, |tunnel| format!(" by {tunnel}"));
+        format!("{} {station}{tunnel}", nic.name)
+    };
+    let nics: Vec<String> = nics.map(told).collect();
     format!("  {} on another host: {}", group.member(number), nics.join(", "))
 }
 

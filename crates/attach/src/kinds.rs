@@ -9,7 +9,7 @@ mod ovs;
 mod pcap;
 mod switch;
 mod tap;
-mod udp;
+pub(crate) mod udp;
 mod veth;
 pub(crate) mod vf;
 pub(crate) mod vhost_user_backend;

@@ -35,6 +35,7 @@ pub use attach::{Attach, counts, keys, words};
 pub use attachment::{About, Attachment, Entry, News, Outside, Ports, ServiceContext, Visit, later, port};
 pub use keywords::Keywords;
 pub use kind::{AttachmentProperties, Fields, Finding, Key, MissingRequirement, State, Takes};
+pub use kinds::udp::Tunnel;
 pub use kinds::vf::Function;
 pub use kinds::vhost_user_backend::meet;
 pub use link::{link, tap};

@@ -14,6 +14,7 @@ mod members;
 mod probed;
 mod read;
 mod tables;
+mod tunnels;
 mod verify;
 
 use attach::NicRequirements;
@@ -25,6 +26,7 @@ use crate::plan::{Attach, Nic, Pin, Plan, Router};
 pub(crate) use keys::names_in;
 pub use keys::{GROUP, GroupKey};
 pub(crate) use read::read_all;
+pub(crate) use tunnels::verify as verify_tunnels;
 
 /// Most members of a group.
 pub const MOST_MEMBERS: u32 = 64;
@@ -96,8 +98,10 @@ pub struct Stages {
     pub balancer: Balancer,
     /// What joins balancers and back ends.
     pub interconnect: Interconnect,
-    /// Back ends on other hosts, beside the members here.
+    /// Back ends on other hosts, beside the members here, that a bridge leads to.
     pub remote: u32,
+    /// Tunnels to back ends on other hosts, one for each of them, as they are for the first NIC.
+    pub tunnels: Vec<Attach>,
     /// CPUs that the threads of balancers are pinned to that are virtual machines; none: those of the group, from their end.
     pub pin: Pin,
 }
@@ -182,6 +186,13 @@ impl Surplus {
             Self::Park => "park",
             Self::End => "end",
         }
+    }
+}
+
+impl Stages {
+    /// How many back ends are on other hosts.
+    pub fn elsewhere(&self) -> u32 {
+        self.remote.saturating_add(self.tunnels.len() as u32)
     }
 }
 
@@ -270,7 +281,7 @@ impl Group {
     pub fn remote_members(&self) -> impl Iterator<Item = u32> + use<> {
         let remote = match &self.kind {
             GroupKind::Parallel => 0,
-            GroupKind::Multistage(stages) => stages.remote,
+            GroupKind::Multistage(stages) => stages.elsewhere(),
         };
         (0..remote.min(MOST_MEMBERS)).map(|number| MOST_MEMBERS - 1 - number)
     }

@@ -2,7 +2,9 @@
 //! process.
 
 use crate::control::Control;
-use crate::plan::{Attach, Deliver, Engine, KernelPort, Nic, NicModel, Plan, Router, VhostThreads};
+use crate::plan::{
+    Attach, Deliver, Engine, KernelPath, KernelPort, Nic, NicModel, Plan, Router, VhostThreads,
+};
 use crate::section::{Keywords, Section};
 
 const ISOLATES: Keywords<bool> =
@@ -95,18 +97,20 @@ impl Plan {
     }
 
     /// Part of the plan that the data plane needs: without placement and scheduling of threads, which the
-    /// supervisor handles, and without telemetry. Of kernel routers it contains only their ports on switches.
+    /// supervisor handles, and without telemetry. Of kernel routers, and of back ends behind tunnels, it contains only their ports on
+    /// switches.
     #[must_use]
     pub fn of_data_plane(&self) -> Self {
         let mut plan = self.clone();
         let kernel_port = |(router, nic): (&Router, &Nic)| {
             let (router, nic, switch) =
                 (router.name.clone(), nic.name.clone(), nic.attach.switch()?.to_owned());
-            Some(KernelPort { router, nic, switch })
+            Some(KernelPort { router, nic, switch, path: KernelPath::Tap })
         };
         // The plan of a data plane, which has no kernel routers, keeps its kernel ports.
         plan.kernel_ports
             .extend(self.nics().filter(|(router, _)| router.is_in_kernel()).filter_map(kernel_port));
+        plan.kernel_ports.extend(self.tunnel_ports().filter(|port| !self.kernel_ports.contains(port)));
         plan.routers.retain(|router| !router.is_in_kernel());
         (plan.telemetry, plan.places) = Default::default();
         for router in &mut plan.routers {

@@ -54,8 +54,8 @@ pub use mac::{Mac, NotMac};
 pub use model::{nic_model, transmit_mode};
 pub use plan::{
     Affinity, Allowed, Attach, Container, Deliver, Engine, FlowHash, ForwardingSettings, Guarantee, Itr,
-    KernelPort, LinkState, Linux, Listen, Misdeed, Neighbour, Nic, NicModel, Pin, Plan, Policy, Power,
-    QueueLen, Rate, Reservation, Restart, Role, Route, Router, RpFilter, Sched, Shares, Spin, Switch,
+    KernelPath, KernelPort, LinkState, Linux, Listen, Misdeed, Neighbour, Nic, NicModel, Pin, Plan, Policy,
+    Power, QueueLen, Rate, Reservation, Restart, Role, Route, Router, RpFilter, Sched, Shares, Spin, Switch,
     Telemetry, TransmitMode, VhostThreads,
 };
 pub use setting::{Key, Setting};

@@ -13,7 +13,7 @@ mod nic;
 pub use attach::Attach;
 pub use bootinfo::{Misdeed, NicModel, TransmitMode};
 
-pub use self::kernel::{Container, ForwardingSettings, KernelPort, RpFilter};
+pub use self::kernel::{Container, ForwardingSettings, KernelPath, KernelPort, RpFilter};
 pub use self::nic::{Deliver, FlowHash, Itr, LinkState, Nic, QueueLen};
 pub use crate::affinity::{Affinity, Allowed};
 pub use crate::rate::{Guarantee, Rate};
@@ -35,7 +35,8 @@ pub struct Plan {
     pub switches: Vec<Switch>,
     /// Routers, in the order of the file; at least one.
     pub routers: Vec<Router>,
-    /// Ports of switches that lead to kernel routers. Only in the plan of a data plane, which knows nothing else of such routers.
+    /// Ports of switches that lead to kernel routers, and to back ends on other hosts. Only in the plan of a data plane, which knows
+    /// nothing else of such routers.
     pub kernel_ports: Vec<KernelPort>,
     /// Telemetry of the run.
     pub telemetry: Telemetry,

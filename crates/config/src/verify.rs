@@ -6,7 +6,7 @@ use std::hash::Hash;
 
 use crate::fault::Fault;
 use crate::forwarding::{Destination, own_addresses, own_networks};
-use crate::group::outside;
+use crate::group::{outside, verify_tunnels};
 use crate::plan::{Nic, Plan, Router};
 use crate::{affinity, memory, napi, rate};
 
@@ -16,6 +16,7 @@ pub(crate) fn verify(plan: &Plan) -> Vec<Fault> {
     router_names(plan, &mut faults);
     nic_names(plan, &mut faults);
     uplinks(plan, &mut faults);
+    verify_tunnels(plan, &mut faults);
     made_interfaces(plan, &mut faults);
     moved_interfaces(plan, &mut faults);
     macs(plan, &mut faults);

@@ -23,7 +23,7 @@ use anyhow::{Context, Result};
 use config::{Plan, Router};
 
 use crate::instance::{Instance, settled};
-use crate::kernel_port::taps;
+use crate::kernel_port::behind;
 use crate::supplies::HostServices;
 use difference::{RouteChange, Setting, Step, describe_restart, describe_route, router};
 use transaction::Transaction;
@@ -110,12 +110,12 @@ impl Instance {
         let steps = difference::difference(&self.plan.without_isolated(), &plan.without_isolated());
         let changes = steps.iter().flat_map(|step| describe(step, &self.plan, &plan));
         let changes = changes.chain(self.plugged_anew(&plan)).chain(self.of_groups(&plan)).collect();
-        let taps = taps(&plan, &self.kernel_ports, &mut supplies).context("nothing was changed")?;
+        let ports = behind(&plan, &self.kernel_ports, &mut supplies).context("nothing was changed")?;
         let transaction = Transaction::prepare(self, &plan, &steps, supplies)?;
         let closed = self.close_kernel_ports(&plan);
         let done = transaction.carry_out(self, plan, &steps);
         match &done {
-            Ok(()) => self.follow_kernel_ports(taps, closed),
+            Ok(()) => self.follow_kernel_ports(ports, closed),
             Err(_) => self.reopen_kernel_ports(closed),
         }
         self.context.backends.keep_images(&self.plan);

@@ -8,7 +8,6 @@ use ledger::{Group, WorkCounters};
 use nic_port::NicQueues;
 use port::IngressSink;
 use threads::{CpuMeter, Thread};
-use uplink::{ReadCounters, WriteCounters};
 use vhost_user::backend::Backend;
 use vmm::linux::ConsoleCounters;
 use vmm::{Machine, Process};
@@ -89,22 +88,20 @@ impl HasCounters for IsolatedPathCounts {
     }
 }
 
-/// Counters of a kernel port: a port of a switch with a TAP of a kernel router behind it.
+/// Counters of a kernel port: a port of a switch with a TAP or a tunnel behind it.
 pub(crate) struct KernelPortCounts {
     /// The NIC: `edge.lan`.
     pub(crate) name: String,
     pub(crate) queue: Arc<IngressSink>,
-    pub(crate) read: Arc<ReadCounters>,
-    pub(crate) written: Arc<WriteCounters>,
+    pub(crate) outside: Outside,
     pub(crate) threads: Vec<IoCounts>,
 }
 
 impl HasCounters for KernelPortCounts {
-    /// The names are those of a NIC on a switch and of a NIC on a TAP.
+    /// The names are those of a NIC on a switch, and of a NIC on a TAP or in a tunnel.
     fn each_group(&self, visit: &mut dyn FnMut(&str, &dyn Group)) {
         visit(&format!("{}.queue", self.name), self.queue.counters());
-        visit(&format!("{}.tap.read", self.name), &*self.read);
-        visit(&format!("{}.tap.write", self.name), &*self.written);
+        self.outside.each_group(&mut |part, group| visit(&format!("{}.{part}", self.name), group));
         thread_groups(&self.threads, visit);
     }
 

@@ -31,7 +31,7 @@ use crate::counts::{CounterRegistration, CounterRegistry};
 use crate::ensemble::Ensembles;
 use crate::io_thread::IoThread;
 use crate::isolated_paths::IsolatedRouterPaths;
-use crate::kernel_port::{KernelPort, taps};
+use crate::kernel_port::{KernelPort, behind};
 use crate::look_after::look_at_next_hops;
 use crate::supplies::HostServices;
 use crate::task::keep_reserve;
@@ -51,7 +51,7 @@ pub struct Instance {
     /// This process's share of each isolated router (a router in a process of its own): the I/O paths of its
     /// NICs.
     pub(crate) isolated_paths: Vec<IsolatedRouterPaths>,
-    /// Ports of switches that lead to kernel routers.
+    /// Ports of switches that lead to kernel routers, and by tunnels to other hosts.
     pub(crate) kernel_ports: Vec<KernelPort>,
     /// The switches, in the order of the file.
     pub(crate) switches: Vec<Arc<Switch>>,
@@ -90,7 +90,7 @@ impl Instance {
         context.backends.add_images(std::mem::take(&mut supplies.images));
         context.tables.adopt(std::mem::take(&mut supplies.groups))?;
         let plan = settled(plan, None, &mut context.backends);
-        let taps = taps(&plan, &[], &mut supplies)?;
+        let ports = behind(&plan, &[], &mut supplies)?;
         let switches: Vec<_> = plan.switches.iter().map(make_switch).collect();
         context.counts.keep(&switches);
         let clock = Clock::start(Timed::default(), context.confinement)?;
@@ -114,7 +114,7 @@ impl Instance {
         instance.launch_all(plugged)?;
         instance.wait_until_up(|_| true)?;
         instance.open_isolated_paths(isolated_paths)?;
-        instance.open_kernel_ports(taps)?;
+        instance.open_kernel_ports(ports)?;
         instance.keep_time();
         Ok(instance)
     }

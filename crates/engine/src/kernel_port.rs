@@ -1,9 +1,10 @@
-//! Kernel ports: ports of switches that lead to kernel routers (`engine = "kernel"`, `"lxc"`). Behind each port is a TAP, which the
-//! supervisor moves into the router's network namespace. The data plane knows nothing else of such a router.
+//! Kernel ports: ports of switches that lead through the host's kernel to routers that the data plane does not run. Behind a port is a
+//! TAP, which the supervisor moves into the network namespace of a kernel router (`engine = "kernel"`, `"lxc"`), or the UDP socket of a
+//! tunnel to a back end on another host. The data plane knows nothing else of such a router.
 //!
 //! ```text
-//!  switch --> queue --> TAP      (one thread serves both directions)
-//!  switch <------------ TAP
+//!  switch --> queue --> TAP, socket      (one thread serves both directions)
+//!  switch <------------ TAP, socket
 //! ```
 
 mod instance;
@@ -11,9 +12,10 @@ mod instance;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
-use attach::HandedOver;
-use port::ingress;
+use anyhow::{Context, Result, bail};
+use attach::{HandedOver, Outside, Ports, Tunnel};
+use config::KernelPath;
+use port::{Sink, Source, ingress};
 use sandbox::Confinement;
 use switch::{PortId, Switch};
 use telemetry::Kind;
@@ -26,7 +28,7 @@ use crate::io_thread::{Idle, IoThread, Pump};
 use crate::take_down::TakeDown;
 use crate::task::{Progress, Task};
 
-pub(crate) use instance::taps;
+pub(crate) use instance::behind;
 
 /// Length of the queue of frames towards the kernel.
 const QUEUE: u32 = 1000;
@@ -35,12 +37,51 @@ const SPIN: Duration = Duration::from_micros(50);
 /// Pause before a port whose thread has ended is opened again.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// A port of a switch with a TAP of a kernel router behind it. Dropping it closes the port.
+/// What is behind a port.
+#[derive(Clone)]
+pub(crate) enum Behind {
+    /// A TAP. The thread serves a duplicate of its descriptor, so that a deleted device can be replaced underneath.
+    Tap(Arc<Tap>),
+    /// A tunnel.
+    Tunnel(Tunnel),
+}
+
+impl Behind {
+    /// Adopts what was opened elsewhere for a port.
+    fn adopt(path: KernelPath, handed: HandedOver) -> Result<Self> {
+        Ok(match path {
+            KernelPath::Tap => Self::Tap(Arc::new(attach::tap(handed)?)),
+            KernelPath::Tunnel => Self::Tunnel(Tunnel::adopt(handed)?),
+        })
+    }
+
+    /// Returns both directions, and their counters.
+    fn ports(&self) -> Result<(Box<dyn Source>, Arc<dyn Sink>, Outside)> {
+        match self {
+            Self::Tap(tap) => {
+                let (source, sink) = tap.try_clone()?.split();
+                let (read, written) = (source.counters(), sink.counters());
+                let outside = Outside::counting(move |visit| {
+                    visit("tap.read", &*read);
+                    visit("tap.write", &*written);
+                });
+                Ok((Box::new(source), sink, outside))
+            }
+            Self::Tunnel(tunnel) => {
+                let Ports { sources, sinks, outside, .. } = tunnel.ports();
+                let source = sources.into_iter().next().context("a tunnel from which nothing comes")?;
+                let sink = sinks.into_iter().next().context("a tunnel that takes nothing")?;
+                Ok((source, sink, outside))
+            }
+        }
+    }
+}
+
+/// A port of a switch with a TAP or a tunnel behind it. Dropping it closes the port.
 pub(crate) struct KernelPort {
     pub(crate) plan: config::KernelPort,
     switch: Arc<Switch>,
-    /// The TAP. The thread serves a duplicate of its descriptor, so that a deleted device can be replaced underneath.
-    tap: Arc<Tap>,
+    behind: Behind,
     open: Option<Open>,
     /// Background task that opens the port again.
     opening: Option<Task<Result<Open>>>,
@@ -71,7 +112,7 @@ impl Drop for PortGuard {
 struct Opener {
     plan: config::KernelPort,
     switch: Arc<Switch>,
-    tap: Arc<Tap>,
+    behind: Behind,
     counts: CounterRegistry,
     confinement: Confinement,
 }
@@ -79,37 +120,36 @@ struct Opener {
 impl Opener {
     fn open(&self) -> Result<Open> {
         let name = self.plan.label();
-        let (source, sink) = self.tap.try_clone()?.split();
+        let (source, sink, outside) = self.behind.ports()?;
         let (queue, waiting) = ingress(QUEUE).context("cannot make an ingress queue")?;
-        let (read, written) = (source.counters(), sink.counters());
         let port = self.switch.add_port(&name, queue.clone())?;
         let entry = PortGuard(self.switch.clone(), port.id());
         let pumps = vec![
             Pump { source: Box::new(waiting), sink },
-            Pump { source: Box::new(source), sink: Arc::new(port.lane(0)) },
+            Pump { source, sink: Arc::new(port.lane(0)) },
         ];
         let thread = format!("{}/{}", self.plan.router, self.plan.nic);
         let thread = IoThread::spawn(&thread, &[], pumps, Idle::Sleep(SPIN), self.confinement)?;
         let threads = IoCounts::of(std::slice::from_ref(&thread));
-        let registration = self.counts.add(KernelPortCounts { name, queue, read, written, threads });
+        let registration = self.counts.add(KernelPortCounts { name, queue, outside, threads });
         Ok(Open { _counting: registration, _entry: entry, thread })
     }
 }
 
 impl KernelPort {
     /// Creates a port that is not open yet.
-    fn new(plan: config::KernelPort, tap: Tap, switches: &[Arc<Switch>]) -> Result<Self> {
+    fn new(plan: config::KernelPort, behind: Behind, switches: &[Arc<Switch>]) -> Result<Self> {
         let switch = switches.iter().find(|switch| switch.name() == plan.switch);
         let switch = switch.context("a switch that is not there")?.clone();
         let (open, opening, due) = (None, None, None);
-        Ok(Self { plan, switch, tap: Arc::new(tap), open, opening, leaving: TakeDown::default(), due })
+        Ok(Self { plan, switch, behind, open, opening, leaving: TakeDown::default(), due })
     }
 
     fn opener(&self, context: &RunContext) -> Opener {
         Opener {
             plan: self.plan.clone(),
             switch: self.switch.clone(),
-            tap: self.tap.clone(),
+            behind: self.behind.clone(),
             counts: context.counts.clone(),
             confinement: context.confinement,
         }
@@ -154,8 +194,11 @@ impl KernelPort {
 
     /// Returns the work that replaces a deleted TAP, to be run on a thread of its own.
     pub(crate) fn replacement(&self, by: HandedOver) -> impl FnOnce() -> Result<()> + Send + use<> {
-        let tap = self.tap.clone();
-        move || Ok(tap.replace(&attach::tap(by)?)?)
+        let behind = self.behind.clone();
+        move || match behind {
+            Behind::Tap(tap) => Ok(tap.replace(&attach::tap(by)?)?),
+            Behind::Tunnel(_) => bail!("a tunnel is never replaced"),
+        }
     }
 
     /// Wakes the thread, which may be sleeping on a TAP that was replaced.
@@ -165,7 +208,7 @@ impl KernelPort {
 
     /// Takes the port down, together with an earlier incarnation that was closed before and is not down yet.
     pub(crate) fn into_take_downs(self, now: Instant) -> [TakeDown; 2] {
-        let Self { plan, tap, open, opening, leaving, .. } = self;
-        [leaving, TakeDown::begin(&plan.router, (opening, open, tap), now)]
+        let Self { plan, behind, open, opening, leaving, .. } = self;
+        [leaving, TakeDown::begin(&plan.router, (opening, open, behind), now)]
     }
 }

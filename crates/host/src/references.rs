@@ -38,6 +38,10 @@ pub fn faults(plan: &Plan, running: Option<&Plan>) -> Errors {
             faults.extend(lacks.into_iter().map(of_nic));
         }
     }
+    for (index, wanted) in plan.tunnelled() {
+        let lacks = wanted.look().err().unwrap_or_default();
+        faults.extend(lacks.into_iter().map(|(_, what)| Fault::new(index, "tunnels", what)));
+    }
     plan.errors(faults)
 }
 

@@ -29,7 +29,8 @@ const PAGE_TABLES: u64 = 128;
 const QUEUE: u64 = 8 * MIB;
 /// Memory of a frame that waits in such a queue.
 const FRAME: u64 = 2048;
-/// A port of a switch that leads to a kernel router: a queue in each direction, one of which holds 1000 frames.
+/// A port of a switch that leads to a kernel router, or by a tunnel to another host: a queue in each direction, one of which holds 1000
+/// frames.
 const KERNEL_PORT: u64 = 2 * QUEUE + 1000 * FRAME;
 /// Memory of a static route: its entry, and a group of the table if its prefix is long.
 const ROUTE: u64 = 2048;
@@ -46,7 +47,7 @@ const HOST_RESERVE_DIVISOR: u64 = 8;
 pub(super) const THREADS: u64 = 256;
 /// Threads of a data plane that belong to no router: control, link, clock, captures.
 const THREADS_OF_PLANE: u64 = 64;
-/// Threads of a port of a switch that leads to a kernel router: one serves it, another one opens or closes it.
+/// Threads of such a port: one serves it, another one opens or closes it.
 const THREADS_OF_KERNEL_PORT: u64 = 2;
 /// Threads of the process of a router with `engine = "process"`: its vCPUs, at most 16.
 const THREADS_OF_PROCESS: u64 = 32;
@@ -106,10 +107,10 @@ fn memory_of_run(plan: &Plan) -> u64 {
     routers.fold(own, u64::saturating_add)
 }
 
-/// Number of ports of switches that lead to kernel routers.
+/// Number of ports of switches that lead to kernel routers, and by tunnels to other hosts.
 fn kernel_ports(plan: &Plan) -> u64 {
-    plan.in_kernel().flat_map(|router| &router.nics).filter(|nic| nic.attach.switch().is_some()).count()
-        as u64
+    let nics = plan.in_kernel().flat_map(|router| &router.nics);
+    (nics.filter(|nic| nic.attach.switch().is_some()).count() + plan.tunnel_ports().count()) as u64
 }
 
 fn memory_of_router(router: &Router) -> u64 {

@@ -81,19 +81,38 @@ fn open(wanted: &NicRequirements) -> Result<Box<dyn HostResource>> {
     Ok(Box::new(FixedDescriptors { descriptors: vec![socket.into()], ..FixedDescriptors::default() }))
 }
 
-fn serve(mut handed: HandedOver, _: &NicRequirements, _: Confinement) -> Result<Arc<dyn Attachment>> {
-    let socket = Arc::new(handed.last()?);
-    Ok(plain(move |_| {
+fn serve(handed: HandedOver, _: &NicRequirements, _: Confinement) -> Result<Arc<dyn Attachment>> {
+    let tunnel = Tunnel::adopt(handed)?;
+    Ok(plain(move |_| Ok(tunnel.ports())))
+}
+
+/// Our end of a tunnel.
+#[derive(Clone, Debug)]
+pub struct Tunnel {
+    socket: Arc<OwnedFd>,
+}
+
+impl Tunnel {
+    /// Adopts a tunnel that was opened elsewhere.
+    ///
+    /// # Errors
+    /// Its socket is missing.
+    pub fn adopt(mut handed: HandedOver) -> Result<Self> {
+        Ok(Self { socket: Arc::new(handed.last()?) })
+    }
+
+    /// Returns the ports of both directions: a source and a sink.
+    pub fn ports(&self) -> Ports {
         let (slots, read) = (vec![0; BURST * (LONGEST + 1)], Arc::<UdpReadCounters>::default());
-        let source = Receiver { socket: socket.clone(), slots, counters: read.clone() };
-        let sink = Arc::new(Sender { socket: socket.clone(), counters: UdpWriteCounters::default() });
+        let source = Receiver { socket: self.socket.clone(), slots, counters: read.clone() };
+        let sink = Arc::new(Sender { socket: self.socket.clone(), counters: UdpWriteCounters::default() });
         let written = sink.clone();
         let outside = Outside::counting(move |visit| {
             visit("udp.read", &*read);
             visit("udp.write", &written.counters);
         });
-        Ok(Ports { sources: vec![Box::new(source)], sinks: vec![sink], outside, ..Ports::default() })
-    }))
+        Ports { sources: vec![Box::new(source)], sinks: vec![sink], outside, ..Ports::default() }
+    }
 }
 
 counters! {

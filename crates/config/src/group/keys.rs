@@ -84,6 +84,15 @@ pub const GROUP: &[GroupKey] = &[
         |group| stages(group).filter(|stages| stages.remote > 0).map(|stages| Value::Number(stages.remote)),
     ),
     GroupKey::new(
+        "tunnels",
+        ("udp:LOCAL-REMOTE, or a list", "none"),
+        "back ends on other hosts, beside those here: a tunnel to each, whose NICs have consecutive ports",
+        |group| {
+            let tunnels: Vec<String> = stages(group)?.tunnels.iter().map(ToString::to_string).collect();
+            (!tunnels.is_empty()).then(|| Value::Text(tunnels.join(", ")))
+        },
+    ),
+    GroupKey::new(
         "balancer_pin.vcpu",
         ("CPUs, e.g. 1", "the last ones of pin.vcpu"),
         "where the vCPUs of balancers run that are virtual machines",

@@ -28,14 +28,16 @@ impl Group {
 }
 
 impl Plan {
-    /// What is plugged in, as it is wanted: once for each NIC of a router, and once for each NIC of a group, whatever members it has.
+    /// What is plugged in, as it is wanted: once for each NIC of a router, once for each NIC of a group, whatever members it has, and the
+    /// tunnels of groups.
     pub fn links(&self) -> impl Iterator<Item = NicRequirements> + '_ {
         let of_routers = self.nics().filter(move |(router, nic)| !self.shares_link(router, nic));
         let of_routers = of_routers.map(|(router, nic)| router.wanted(nic));
         let of_group = |group: &Group| -> Vec<NicRequirements> {
             group.pattern.nics.iter().map(|nic| group.wanted(nic)).collect()
         };
-        of_routers.chain(self.groups.iter().flat_map(of_group))
+        let of_groups = self.groups.iter().flat_map(of_group);
+        of_routers.chain(of_groups).chain(self.tunnelled().map(|(_, wanted)| wanted))
     }
 
     /// Whether a NIC of a router is plugged into a link of its group: each of a member in parallel, and of a balancer those that lead

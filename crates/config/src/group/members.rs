@@ -77,7 +77,7 @@ impl Group {
     }
 
     /// The name of the switch between the balancers' NIC and the back ends'. No switch of a file has such a name.
-    fn inner_switch(&self, nic: &Nic) -> String {
+    pub(super) fn inner_switch(&self, nic: &Nic) -> String {
         format!("{}{BEFORE_NUMBER}{}", self.name, nic.name)
     }
 

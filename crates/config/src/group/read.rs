@@ -2,12 +2,12 @@
 
 use super::{
     Balancer, Group, GroupKind, Interconnect, MOST_BALANCERS, MOST_MEMBERS, Scale, Spread, Stages, Surplus,
-    members, verify,
+    members, tunnels, verify,
 };
 use crate::affinity;
 use crate::plan::{Attach, Engine, FlowHash, Pin, Plan, Router};
 use crate::read::{remember, router, valued};
-use crate::section::{Keywords, Section};
+use crate::section::{Keywords, Section, WithLine};
 
 /// How busy members are to be at most where the file does not say it, in thousandths.
 const TARGET: u32 = 700;
@@ -123,13 +123,28 @@ fn scale(section: &Section<'_>) -> Option<Scale> {
 
 fn stages(section: &Section<'_>, (index, plan): (usize, &mut Plan)) -> Stages {
     remember(plan, (index, None), "interconnect", section.line_of("interconnect"));
+    remember(plan, (index, None), "tunnels", section.line_of("tunnels"));
     Stages {
         pin: balancer_pin(section, (index, plan)),
         remote: section.number("remote", 0..=MOST_REMOTE, 0),
+        tunnels: tunnels(section),
         balancers: section.number("balancers", 1..=MOST_BALANCERS, 1),
         balancer: section.word("balancer", &BALANCERS),
         interconnect: valued(section, "interconnect", "\"switch\"", interconnect).unwrap_or_default(),
     }
+}
+
+/// Reads the tunnels to back ends on other hosts.
+fn tunnels(section: &Section<'_>) -> Vec<Attach> {
+    let texts = section.texts("tunnels", tunnels::EXAMPLE);
+    if texts.len() > MOST_REMOTE as usize {
+        let what = format!("{} are too many; write at most {MOST_REMOTE}", texts.len());
+        section.fault(section.line_of("tunnels"), "tunnels", what);
+    }
+    let tunnel = |WithLine { value, line }: WithLine<&str>| {
+        tunnels::read(value).map_err(|what| section.fault(line, "tunnels", what)).ok()
+    };
+    texts.into_iter().filter_map(tunnel).collect()
 }
 
 /// Reads the CPUs of balancers that are virtual machines.

@@ -1,6 +1,6 @@
 //! What a group asks of the keys of its routers, and what only one kind of group has.
 
-use super::{Group, GroupKind, Interconnect, MOST_BALANCERS, MOST_MEMBERS, Spread};
+use super::{Group, GroupKind, Interconnect, MOST_BALANCERS, MOST_MEMBERS, Spread, Stages, tunnels};
 use crate::plan::{Deliver, Engine, Nic, NicModel, QueueLen, Role, VhostThreads};
 use crate::section::Section;
 
@@ -59,7 +59,7 @@ fn nics(section: &Section<'_>, group: &Group) {
 
 /// Keys that say nothing of members side by side.
 fn keys_of_stages(section: &Section<'_>, group: &Group) {
-    let foreign = ["balancers", "balancer", "balancer_pin", "interconnect", "remote"];
+    let foreign = ["balancers", "balancer", "balancer_pin", "interconnect", "remote", "tunnels"];
     let refuse = |key: &str, what: &str| section.fault(section.line_of(key), key, what);
     let GroupKind::Multistage(stages) = &group.kind else {
         let what = "only a multistage group has it; remove it, or write kind = \"multistage\"";
@@ -74,14 +74,17 @@ fn keys_of_stages(section: &Section<'_>, group: &Group) {
             "other hosts are reached by a bridge: write balancer = \"vm\" and interconnect = \"bridge:NAME\"";
         refuse("remote", what);
     }
-    if stages.remote > 0 && group.pattern.control.is_some() {
+    if let Some(what) = trouble_of_tunnels(group, stages) {
+        refuse("tunnels", what);
+    }
+    if stages.elsewhere() > 0 && group.pattern.control.is_some() {
         let what =
             "a back end on another host does not learn routes; remove it, or write its routes into the file";
         refuse("control", what);
     }
-    if group.most() + stages.remote > MOST_MEMBERS {
+    if group.most() + stages.elsewhere() > MOST_MEMBERS {
         let what = format!("there are at most {MOST_MEMBERS} back ends, here and elsewhere; write fewer");
-        refuse("remote", &what);
+        refuse(if stages.remote > 0 { "remote" } else { "tunnels" }, &what);
     }
     if group.pattern.is_in_kernel() && bridge.is_some_and(|bridge| !bridge.takes_kernel()) {
         let what = "no kernel router can be plugged into Open vSwitch; write \"switch\" or \"bridge:NAME\"";
@@ -101,6 +104,20 @@ fn keys_of_stages(section: &Section<'_>, group: &Group) {
             "balancer_pin",
             "only a balancer that is a virtual machine has it; write balancer = \"vm\", or pin",
         );
+    }
+}
+
+/// What is wrong with the tunnels of a group.
+fn trouble_of_tunnels(group: &Group, stages: &Stages) -> Option<&'static str> {
+    let nics = group.pattern.nics.len();
+    if stages.tunnels.is_empty() {
+        None
+    } else if !group.has_machines() || stages.interconnect != Interconnect::Switch {
+        Some("tunnels begin at our switch: write balancer = \"vm\" and interconnect = \"switch\"")
+    } else if stages.tunnels.iter().any(|tunnel| tunnels::of_nic(tunnel, nics.saturating_sub(1)).is_none()) {
+        Some("each NIC takes the next port, and there are too few above these; write lower ones")
+    } else {
+        None
     }
 }
 

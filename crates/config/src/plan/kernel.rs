@@ -41,7 +41,8 @@ pub struct Container {
     pub init: Vec<String>,
 }
 
-/// A port of a switch that leads to a kernel router: all that the data plane knows of such a router.
+/// A port of a switch that leads through the host's kernel to a router that the data plane does not run: all that it knows of such a
+/// router.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KernelPort {
     /// Name of the router.
@@ -50,6 +51,27 @@ pub struct KernelPort {
     pub nic: String,
     /// Name of the switch.
     pub switch: String,
+    /// What leads there.
+    pub path: KernelPath,
+}
+
+/// What leads from a port of a switch to a router that the data plane does not run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum KernelPath {
+    /// A TAP in the namespace of a kernel router.
+    Tap,
+    /// A UDP socket: a tunnel to a back end on another host.
+    Tunnel,
+}
+
+impl KernelPath {
+    /// Returns what it is called in messages.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Tap => "TAP",
+            Self::Tunnel => "tunnel",
+        }
+    }
 }
 
 impl KernelPort {

@@ -1,7 +1,9 @@
 //! Configuration of kernel routers.
 
 use crate::forwarding::ReversePath;
-use crate::{Engine, Fault, ForwardingSettings, HostFacts, KernelPort, Plan, RpFilter, keys, kinds, parse};
+use crate::{
+    Engine, Fault, ForwardingSettings, HostFacts, KernelPath, KernelPort, Plan, RpFilter, keys, kinds, parse,
+};
 
 fn file(keys: &str, nic: &str) -> String {
     format!(
@@ -251,8 +253,12 @@ fn each_stands_on_what_it_can() {
 fn a_data_plane_hears_of_its_ports_on_switches_and_of_nothing_else() {
     let plan = good("", "attach = \"switch:lan\"\n[[router.nic]]\nname = \"out\"\nattach = \"veth:rr-out\"");
     let told = plan.of_data_plane();
-    let kernel_port =
-        KernelPort { router: "edge".to_owned(), nic: "wan".to_owned(), switch: "lan".to_owned() };
+    let kernel_port = KernelPort {
+        router: "edge".to_owned(),
+        nic: "wan".to_owned(),
+        switch: "lan".to_owned(),
+        path: KernelPath::Tap,
+    };
     assert_eq!((told.routers.len(), told.kernel_ports.as_slice()), (0, [kernel_port].as_slice()));
     assert_eq!((told.kernel_ports[0].label().as_str(), told.switches.len()), ("edge.wan", 1));
     assert_eq!(told.of_data_plane(), told, "the same when it is told again");

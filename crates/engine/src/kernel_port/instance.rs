@@ -4,30 +4,29 @@ use anyhow::{Context, Result};
 use attach::HandedOver;
 use config::Plan;
 use telemetry::Kind;
-use uplink::Tap;
 
-use super::{KernelPort, PAUSE};
+use super::{Behind, KernelPort, PAUSE};
 use crate::instance::Instance;
 use crate::supplies::HostServices;
 
-/// Takes from the supplies the TAPs of those kernel ports of a plan that do not exist yet.
+/// Takes from the supplies what is behind those kernel ports of a plan that do not exist yet.
 ///
 /// # Errors
-/// A TAP is missing, or something else was supplied.
-pub(crate) fn taps(
+/// It is missing, or something else was supplied.
+pub(crate) fn behind(
     plan: &Plan,
     there: &[KernelPort],
     supplies: &mut HostServices,
-) -> Result<Vec<(config::KernelPort, Tap)>> {
+) -> Result<Vec<(config::KernelPort, Behind)>> {
     let new =
         plan.kernel_ports.iter().filter(|kernel_port| there.iter().all(|known| known.plan != **kernel_port));
-    let tap = |kernel_port: &config::KernelPort| {
-        let label = kernel_port.label();
+    let found = |kernel_port: &config::KernelPort| {
+        let (label, path) = (kernel_port.label(), kernel_port.path);
         let handed = supplies.opened.remove(&label);
-        let handed = handed.with_context(|| format!("nobody has opened the TAP of NIC {label}"))?;
-        Ok((kernel_port.clone(), attach::tap(handed)?))
+        let handed = handed.with_context(|| format!("nobody has opened the {} of NIC {label}", path.name()))?;
+        Ok((kernel_port.clone(), Behind::adopt(path, handed)?))
     };
-    new.map(tap).collect()
+    new.map(found).collect()
 }
 
 impl Instance {
@@ -36,11 +35,11 @@ impl Instance {
     ///
     /// # Errors
     /// One line: the first failure.
-    pub(crate) fn open_kernel_ports(&mut self, taps: Vec<(config::KernelPort, Tap)>) -> Result<()> {
+    pub(crate) fn open_kernel_ports(&mut self, ports: Vec<(config::KernelPort, Behind)>) -> Result<()> {
         let mut outcome = Ok(());
-        for (plan, tap) in taps {
+        for (plan, behind) in ports {
             let (router, nic) = (plan.router.clone(), plan.nic.clone());
-            if let Err(error) = self.open_kernel_port(plan, tap) {
+            if let Err(error) = self.open_kernel_port(plan, behind) {
                 self.context.record_event(
                     &router,
                     Kind::Failed,
@@ -56,11 +55,11 @@ impl Instance {
     /// be opened does not undo the change.
     pub(crate) fn follow_kernel_ports(
         &mut self,
-        taps: Vec<(config::KernelPort, Tap)>,
+        ports: Vec<(config::KernelPort, Behind)>,
         closed: Vec<KernelPort>,
     ) {
         // The failure was reported as an event already.
-        let _ = self.open_kernel_ports(taps);
+        let _ = self.open_kernel_ports(ports);
         if !closed.is_empty() {
             self.discard(closed);
         }
@@ -80,8 +79,8 @@ impl Instance {
         Ok(())
     }
 
-    fn open_kernel_port(&mut self, plan: config::KernelPort, tap: Tap) -> Result<()> {
-        let mut kernel_port = KernelPort::new(plan, tap, &self.switches)?;
+    fn open_kernel_port(&mut self, plan: config::KernelPort, behind: Behind) -> Result<()> {
+        let mut kernel_port = KernelPort::new(plan, behind, &self.switches)?;
         let opener = kernel_port.opener(&self.context);
         let name = (format!("{}/open", kernel_port.plan.router), "the opening of its port");
         let opened = self.run_in_background(name, move || opener.open()).flatten();
@@ -124,14 +123,21 @@ impl Instance {
 
 #[cfg(test)]
 mod tests {
+    use config::KernelPath;
+
     use super::*;
 
     #[test]
-    fn a_tap_that_was_not_opened_is_told_by_its_nic() {
-        let kernel_port =
-            config::KernelPort { router: "edge".to_owned(), nic: "lan".to_owned(), switch: "lan".to_owned() };
-        let plan = Plan { kernel_ports: vec![kernel_port], ..Plan::default() };
-        let refused = taps(&plan, &[], &mut HostServices::default()).expect_err("nobody has opened it");
-        assert_eq!(refused.to_string(), "nobody has opened the TAP of NIC edge.lan");
+    fn what_was_not_opened_is_told_by_its_nic() {
+        let refused = |path| {
+            let (router, nic, switch) = ("edge".to_owned(), "lan".to_owned(), "lan".to_owned());
+            let kernel_port = config::KernelPort { router, nic, switch, path };
+            let plan = Plan { kernel_ports: vec![kernel_port], ..Plan::default() };
+            let found = behind(&plan, &[], &mut HostServices::default());
+            found.err().map(|error| error.to_string())
+        };
+        let due = |what: &str| Some(format!("nobody has opened the {what} of NIC edge.lan"));
+        assert_eq!(refused(KernelPath::Tap), due("TAP"));
+        assert_eq!(refused(KernelPath::Tunnel), due("tunnel"));
     }
 }

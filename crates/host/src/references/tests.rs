@@ -57,6 +57,21 @@ fn a_missing_interconnection_is_reported_once_with_its_key() {
 }
 
 #[test]
+fn an_address_that_tunnels_cannot_have_is_reported_once_with_its_key() {
+    let nic = |name: &str| format!("[[group.nic]]\nname = \"{name}\"\nattach = \"switch:{name}\"\n");
+    let text = format!(
+        "[switch.wan]\n[switch.lan]\n[[group]]\nname = \"core\"\nkind = \"multistage\"\nbackends = 2\nbalancer = \"vm\"\n\
+         tunnels = \"udp:192.0.2.1:4800-192.0.2.2:4800\"\n{}{}",
+        nic("wan"),
+        nic("lan")
+    );
+    let plan = parse(&text, "f.toml").unwrap_or_else(|errors| panic!("{errors}"));
+    let told = faults(&plan, None).to_string();
+    assert!(told.starts_with("f.toml:8: group.tunnels: cannot have the address 192.0.2.1: "), "{told}");
+    assert_eq!(told.lines().count(), 1, "{told}");
+}
+
+#[test]
 fn what_a_linux_guest_is_made_of_has_a_place_in_the_file() {
     let folder = tempfile::tempdir().expect("a folder");
     let at = |name: &str| folder.path().join(name).display().to_string();

@@ -70,6 +70,18 @@ fn of_what_the_kernel_forwards_its_ports_on_switches_count_alone() {
 }
 
 #[test]
+fn a_tunnel_of_a_group_counts_as_a_port_of_a_switch() {
+    let group = |more: &str| {
+        of(&format!(
+            "[[group]]\nname = 'core'\nkind = 'multistage'\nbackends = 2\nbalancer = 'vm'\nmemory = '256M'\n{more}\n\
+             [[group.nic]]\nname = 'a'\nattach = 'tap:x'\naddress = '192.0.2.1/24'\n"
+        ))
+    };
+    let (without, with) = (group(""), group("tunnels = 'udp:127.0.0.1:4800-127.0.0.1:4900'"));
+    assert_eq!((with.memory - without.memory, with.tasks - without.tasks), (16 * MIB + 1000 * 2048, 2));
+}
+
+#[test]
 fn what_a_peer_may_share_counts_as_far_as_the_host_could_give_it() {
     let own = of(&router("edge", "", "null", "")).memory;
     let with_peer = |of_nic: &str| router("edge", "", "vhost-user-backend:/run/peer.sock", of_nic);

@@ -5,7 +5,8 @@ use std::time::Duration;
 use super::super::bad::errors;
 use super::{BESIDE, PARALLEL, attachments, good, multistage, names};
 use crate::{
-    Balancer, GroupKind, Interconnect, Mac, Pin, Plan, Role, Spin, Stages, is_forwarding_for, is_meant,
+    Balancer, GroupKind, Interconnect, KernelPath, Mac, Pin, Plan, Role, Spin, Stages, is_forwarding_for,
+    is_meant,
 };
 
 #[test]
@@ -18,7 +19,8 @@ fn back_ends_are_plugged_into_the_interconnection() {
     assert_eq!(attachments(&plan.groups[0].pattern), ["tap:core-wan", "switch:lan"]);
     assert_eq!(plan.routers[2].nics[0].mac, Mac::derived("core", "wan"));
     let (balancer, interconnect) = (Balancer::Switch, Interconnect::Switch);
-    let stages = Stages { balancers: 2, balancer, interconnect, remote: 0, pin: Pin::default() };
+    let stages =
+        Stages { balancers: 2, balancer, interconnect, remote: 0, tunnels: Vec::new(), pin: Pin::default() };
     assert_eq!(plan.groups[0].kind, GroupKind::Multistage(stages));
 }
 
@@ -140,6 +142,58 @@ fn back_ends_on_other_hosts_have_the_highest_numbers() {
         &text("").replace("bridge:br0", "ovs:br0").replace("\"flow\"", "\"flow\"\nengine = \"kernel\""),
     );
     assert!(told.contains("group.interconnect: no kernel router can be plugged into Open vSwitch"), "{told}");
+}
+
+/// Tunnels of two back ends, each with a port for each of two NICs.
+const TUNNELS: &str =
+    "tunnels = [\"udp:10.0.0.1:4800-10.0.0.2:4900\", \"udp:10.0.0.1:4802-10.0.0.3:4900\"]\n";
+
+#[test]
+fn tunnels_lead_to_back_ends_on_other_hosts_by_a_port_for_each_nic() {
+    let plan = good(&multistage(&format!("balancer = \"vm\"\n{TUNNELS}")));
+    assert_eq!(plan.groups[0].remote_members().collect::<Vec<_>>(), [63, 62]);
+    let of = |(index, wanted): (usize, attach::NicRequirements)| {
+        (index, format!("{} {}", wanted.label(), wanted.attach))
+    };
+    let opened: Vec<(usize, String)> = plan.tunnelled().map(of).collect();
+    let due = [
+        "core_63.wan udp:10.0.0.1:4800-10.0.0.2:4900",
+        "core_63.lan udp:10.0.0.1:4801-10.0.0.2:4901",
+        "core_62.wan udp:10.0.0.1:4802-10.0.0.3:4900",
+        "core_62.lan udp:10.0.0.1:4803-10.0.0.3:4901",
+    ];
+    assert_eq!(opened, due.map(|line| (0, line.to_owned())));
+    assert_eq!(plan.links().filter(|wanted| wanted.attach.kind() == "udp").count(), due.len());
+    let attach = plan.groups[0].tunnel(62, 1).expect("it is behind one");
+    assert_eq!((attach.to_string().as_str(), plan.groups[0].tunnel(2, 1)), (&due[3][12..], None));
+    // The data plane has them as ports of the switches between balancers and back ends.
+    let plane = plan.of_data_plane();
+    let of = |port: &crate::KernelPort| (port.label(), port.switch.clone(), port.path);
+    let ports: Vec<(String, String, KernelPath)> = plane.kernel_ports.iter().map(of).collect();
+    assert_eq!(ports.len(), due.len());
+    assert_eq!(ports[1], ("core_63.lan".to_owned(), "core_lan".to_owned(), KernelPath::Tunnel));
+    assert_eq!(plane.of_data_plane(), plane, "the same when it is told again");
+}
+
+#[test]
+fn faults_of_tunnels() {
+    let told = |more: &str| errors(&multistage(more));
+    let in_switch = told(TUNNELS);
+    assert!(in_switch.contains("f.toml:7: group.tunnels: tunnels begin at our switch"), "{in_switch}");
+    let behind = |tunnels: &str| told(&format!("balancer = \"vm\"\n{tunnels}"));
+    let at_bridge = behind(&format!("interconnect = \"bridge:br0\"\n{TUNNELS}"));
+    assert!(at_bridge.contains("group.tunnels: tunnels begin at our switch"), "{at_bridge}");
+    // A tunnel begins where the second NIC of another one does.
+    let twice = behind(&TUNNELS.replace("4802", "4801"));
+    assert!(twice.contains("f.toml:8: group.tunnels: 10.0.0.1:4801 is the end of another tunnel"), "{twice}");
+    let high = behind("tunnels = \"udp:10.0.0.1:65535-10.0.0.2:4900\"\n");
+    assert!(high.contains("group.tunnels: each NIC takes the next port"), "{high}");
+    let other = behind("tunnels = \"tap:x\"\n");
+    assert!(other.contains("group.tunnels: \"tap:x\" is no tunnel; write e.g. \"udp:"), "{other}");
+    let controlled = behind(&format!("control = {{}}\n{TUNNELS}"));
+    assert!(controlled.contains("group.control: a back end on another host"), "{controlled}");
+    let parallel = errors(&PARALLEL.replace("members = 2\n", &format!("members = 2\n{TUNNELS}")));
+    assert!(parallel.contains("group.tunnels: only a multistage group has it"), "{parallel}");
 }
 
 #[test]
