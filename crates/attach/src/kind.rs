@@ -42,11 +42,13 @@ pub(crate) struct KernelUse {
     pub(crate) look: fn(&NicRequirements) -> Result<Finding, Vec<MissingRequirement>>,
     /// Origin of the interface in the router.
     pub(crate) origin: fn(&NicRequirements) -> Origin,
-    /// Opens the device that the data plane serves for it; `None`: there is none.
+    /// Opens what the interface is made of, before it moves into the router; `None`: it is made there.
     pub(crate) open: Option<Open>,
     /// True if the interface has a NAPI instance of its own, so that kernel threads can do its receive work. A TAP and a
     /// macvlan have none.
     pub(crate) has_napi: bool,
+    /// True if the TUN driver creates it.
+    pub(crate) needs_tun: bool,
 }
 
 /// Counters of a group, each with its meaning.

@@ -83,8 +83,10 @@ impl NicRequirements {
     /// Returns the undo action for the case that the process that opens it is killed, if one is needed. To be
     /// registered before it is opened.
     pub fn undo(&self) -> Option<Undo> {
-        // The interfaces of kernel routers are recorded where they are created.
-        if self.in_kernel { None } else { (self.attach.spec().undo)(self) }
+        let spec = self.attach.spec();
+        // The interfaces of kernel routers are recorded where they are created, or before they are opened.
+        let is_opened = !self.in_kernel || spec.kernel.is_some_and(|kernel| kernel.open.is_some());
+        if is_opened { (spec.undo)(self) } else { None }
     }
 
     /// Returns the origin of the interface of a kernel router's NIC.
@@ -110,18 +112,18 @@ impl NicRequirements {
         }
     }
 
-    /// Returns true if the TUN driver creates it. The only device that is opened for a kernel router is a TAP.
+    /// Returns true if the TUN driver creates it.
     pub fn needs_tun(&self) -> bool {
         let kernel = self.attach.spec().kernel;
         if self.in_kernel {
-            kernel.is_some_and(|kernel| kernel.open.is_some())
+            kernel.is_some_and(|kernel| kernel.needs_tun)
         } else {
             self.attach.traits().needs_tun
         }
     }
 
     /// Opens the outside part; returns `None` if the NIC is plugged into nothing, or into a part of this program, or if only the
-    /// kernel uses the attachment.
+    /// kernel uses the attachment and makes its interface in the router.
     ///
     /// # Errors
     /// One line that says what the host refuses.

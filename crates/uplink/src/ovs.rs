@@ -1,6 +1,7 @@
 //! TAP in a bridge of Open vSwitch, added by `ovs-vsctl`: to its datapath in the kernel, or to that in its
 //! own process (`datapath_type=netdev`), which reads the TAP by a packet socket. `ovs-vsctl` finds the
-//! database by its default path or by OVS_RUNDIR.
+//! database by its default path or by OVS_RUNDIR. An internal port is an interface that Open vSwitch makes
+//! itself; it may be moved into another network namespace.
 //!
 //! The port is recorded in that database and stays there until it is deleted: see [`crate::Undo`].
 
@@ -11,14 +12,16 @@ use std::process::{Command, Output, Stdio};
 use port::Offloads;
 
 use crate::membership::Membership;
-use crate::undo::Undo;
-use crate::{Error, Tap, TapConfig};
+use crate::undo::{Undo, UndoGuard};
+use crate::{Error, Mac, Tap, TapConfig};
 
 const PROGRAM: &str = "ovs-vsctl";
 /// Time limit for Open vSwitch in seconds. If it answers at all, it does so within a second.
 const PATIENCE: &str = "--timeout=5";
-/// Marks a port as ours in the database.
+/// Marks a TAP as ours in the database.
 const MARK: &str = "external_ids:ringroad=tap";
+/// Marks an internal port as ours.
+const INTERNAL: &str = "external_ids:ringroad=internal";
 
 /// Creates the TAP `name` and adds it to `bridge`. It is removed from the bridge when the returned device is
 /// dropped, or by its [`Undo`].
@@ -31,13 +34,35 @@ pub fn open(name: &str, bridge: &str, config: &TapConfig<'_>) -> Result<Tap, Err
     forget(name);
     let mut tap = Tap::open(name, config)?;
     let undo = Undo::of_ovs_port(name).armed();
-    add(name, bridge)?;
+    add(name, bridge, &[MARK])?;
     if datapath == "netdev" {
         // Its packet socket carries frames as they are, without offload metadata, and has no room for large
         // ones.
         tap.limit(Offloads::NONE);
     }
     Ok(tap.undone_by(undo).member_of(Membership::in_open_vswitch(name, bridge)))
+}
+
+/// An internal port of a bridge, which is removed when this is dropped.
+#[derive(Debug)]
+pub struct InternalPort {
+    _undo: UndoGuard,
+}
+
+/// Creates the internal port `name` of `bridge`, an interface with this Ethernet address and MTU that is down. It is removed when the
+/// returned value is dropped, or by its [`Undo`], in whatever namespace it is then.
+///
+/// # Errors
+/// As those of [`open`].
+pub fn open_internal(name: &str, bridge: &str, (mac, mtu): (Mac, u32)) -> Result<InternalPort, Error> {
+    datapath(name, bridge)?;
+    forget(name);
+    let undo = Undo::of_ovs_port(name).armed();
+    let mac = mac.map(|octet| format!("{octet:02x}")).join(":");
+    // A value with colons is quoted, for the reader of the database's language.
+    let (mac, mtu) = (format!("mac=\"{mac}\""), format!("mtu_request={mtu}"));
+    add(name, bridge, &["type=internal", &mac, &mtu, INTERNAL])?;
+    Ok(InternalPort { _undo: undo })
 }
 
 /// Returns true if the bridge is served by a running switch: its own interface then has a port number. Takes
@@ -57,7 +82,7 @@ pub(crate) fn rejoin(name: &str, bridge: &str) -> Result<bool, Error> {
         return Ok(false);
     }
     forget(name);
-    add(name, bridge).map(|()| true)
+    add(name, bridge, &[MARK]).map(|()| true)
 }
 
 fn refused(name: &str, bridge: &str, why: String) -> Error {
@@ -77,8 +102,8 @@ fn datapath(name: &str, bridge: &str) -> Result<String, Error> {
     })
 }
 
-fn add(name: &str, bridge: &str) -> Result<(), Error> {
-    let port = ["add-port", bridge, name, "--", "set", "Interface", name, MARK];
+fn add(name: &str, bridge: &str, settings: &[&str]) -> Result<(), Error> {
+    let port = [&["add-port", bridge, name, "--", "set", "Interface", name][..], settings].concat();
     let added = ask(&port).map_err(Failure::sentence).and_then(|_| reached(name));
     added.map_err(|why| refused(name, bridge, why))
 }
@@ -91,18 +116,19 @@ fn reached(name: &str) -> Result<(), String> {
     }
     let error = ask(&["get", "Interface", name, "error"]).unwrap_or_default();
     Err(format!(
-        "it cannot reach the TAP ({}); does it run in the same network namespace?",
+        "it cannot reach the interface ({}); does it run in the same network namespace?",
         error.trim_matches('"')
     ))
 }
 
 /// Removes the port from any bridge, if it is marked as ours. Open vSwitch itself may have ended: the
-/// database suffices.
+/// database suffices. An internal port is gone when Open vSwitch has followed, for which it has its time.
 pub(crate) fn forget(name: &str) {
-    if ask(&["--if-exists", "get", "Interface", name, "external_ids:ringroad"])
-        .is_ok_and(|mark| mark == "tap")
-    {
-        drop(ask(&["--no-wait", "--if-exists", "del-port", name]));
+    let Ok(mark) = ask(&["--if-exists", "get", "Interface", name, "external_ids:ringroad"]) else { return };
+    match mark.as_str() {
+        "tap" => drop(ask(&["--no-wait", "--if-exists", "del-port", name])),
+        "internal" => drop(ask(&["--if-exists", "del-port", name])),
+        _ => {}
     }
 }
 

@@ -104,6 +104,25 @@ impl Stage {
 
     /// Starts `binary run` beside an Open vSwitch in the namespace in which it will run, with a bridge of this name.
     pub fn start_beside_ovs(binary: &str, text: &str, options: &[&str], bridge: &str) -> Result<(Self, Ovs)> {
+        Self::start_beside(|home| home.command(binary), text, options, bridge)
+    }
+
+    /// Like [`Self::start_beside_ovs`], where the host sees its network namespaces.
+    pub fn start_with_names_beside_ovs(
+        binary: &str,
+        text: &str,
+        options: &[&str],
+        bridge: &str,
+    ) -> Result<(Self, Ovs)> {
+        Self::start_beside(|home| home.command_with_names(binary), text, options, bridge)
+    }
+
+    fn start_beside(
+        command: impl FnOnce(&Namespace) -> Command,
+        text: &str,
+        options: &[&str],
+        bridge: &str,
+    ) -> Result<(Self, Ovs)> {
         let beside = OnceCell::new();
         let prepare = |home: &Namespace| {
             let ovs = Ovs::start(home)?;
@@ -111,7 +130,7 @@ impl Stage {
             beside.set(ovs).map_err(|_| anyhow!("it runs already"))
         };
         let command = |home: &Namespace| {
-            let mut command = home.command(binary);
+            let mut command = command(home);
             if let Some(ovs) = beside.get() {
                 let _ = Ovs::serve(ovs, &mut command);
             }

@@ -17,6 +17,7 @@ pub(crate) const KIND: Kind = Kind {
         origin: |wanted| veth::pair(&wanted.link_name(), Some(wanted.attach.name())),
         open: None,
         has_napi: true,
+        needs_tun: false,
     }),
     ..Kind::plain("bridge", Some("INTERFACE"), Place::Outside { look, open, serve })
 };

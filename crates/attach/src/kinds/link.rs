@@ -17,7 +17,7 @@ pub(crate) const KIND: Kind = Kind {
         is_moved: true,
         ..AttachmentProperties::default()
     },
-    kernel: Some(KernelUse { look, origin, open: None, has_napi: true }),
+    kernel: Some(KernelUse { look, origin, open: None, has_napi: true, needs_tun: false }),
     ..Kind::plain("link", Some("INTERFACE"), Place::Kernel)
 };
 

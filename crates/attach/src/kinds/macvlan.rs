@@ -22,7 +22,7 @@ pub(crate) const KIND: Kind = Kind {
         is_made: true,
         ..AttachmentProperties::default()
     },
-    kernel: Some(KernelUse { look, origin, open: None, has_napi: false }),
+    kernel: Some(KernelUse { look, origin, open: None, has_napi: false, needs_tun: false }),
     ..Kind::plain("macvlan", Some("INTERFACE"), Place::Kernel)
 };
 

@@ -26,6 +26,7 @@ pub(crate) const KIND: Kind = Kind {
         origin: |wanted| Origin::Moved { link: wanted.link_name() },
         open: Some(open),
         has_napi: false,
+        needs_tun: true,
     }),
     ..Kind::plain("switch", Some("NAME"), Place::Inside(inside))
 };

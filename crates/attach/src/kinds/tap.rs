@@ -22,6 +22,7 @@ pub(crate) const KIND: Kind = Kind {
         origin: |wanted| veth::pair(wanted.attach.name(), None),
         open: None,
         has_napi: true,
+        needs_tun: false,
     }),
     ..Kind::plain("tap", Some("INTERFACE"), Place::Outside { look, open, serve })
 };

@@ -72,7 +72,7 @@ pub(crate) const KIND: Kind = Kind {
         is_made: true,
         ..AttachmentProperties::default()
     },
-    kernel: Some(KernelUse { look, origin, open: None, has_napi: true }),
+    kernel: Some(KernelUse { look, origin, open: None, has_napi: true, needs_tun: false }),
     ..Kind::plain("veth", Some("INTERFACE"), Place::Kernel)
 };
 

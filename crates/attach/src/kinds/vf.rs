@@ -63,7 +63,7 @@ pub(crate) const KIND: Kind = Kind {
         is_on_interface: true,
         ..AttachmentProperties::default()
     },
-    kernel: Some(KernelUse { look, origin, open: None, has_napi: true }),
+    kernel: Some(KernelUse { look, origin, open: None, has_napi: true, needs_tun: false }),
     ..Kind::plain("vf", Some("INTERFACE"), Place::Kernel)
 };
 

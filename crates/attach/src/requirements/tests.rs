@@ -76,6 +76,21 @@ fn what_stays_without_its_descriptors_is_to_be_taken_away() {
     // If the peer listens, the socket belongs to the peer.
     assert_eq!(undone("vhost-user-frontend:/a/v.sock"), None);
     assert_eq!((undone("bridge:br0"), undone("tap:t0"), undone("null")), (None, None, None));
+    let in_kernel = |attach: &str| NicRequirements { in_kernel: true, ..wanted(attach) };
+    assert_eq!(in_kernel("ovs:br0").undo(), Some(Undo::of_ovs_port("edge.wan")));
+    assert_eq!((in_kernel("bridge:br0").undo(), in_kernel("switch:lan").undo()), (None, None));
+}
+
+#[test]
+fn of_what_kernel_routers_stand_on_only_a_port_of_a_switch_of_ours_is_a_tap() {
+    let needs_tun = |attach: &str| NicRequirements { in_kernel: true, ..wanted(attach) }.needs_tun();
+    let all = ["switch:lan", "tap:t0", "bridge:br0", "ovs:br0", "veth:v0", "macvlan:eth0", "link:eth0"];
+    assert_eq!(all.map(needs_tun), [true, false, false, false, false, false, false]);
+    assert!(wanted("ovs:br0").needs_tun(), "a router that is no kernel router has a TAP there");
+    for attach in ["switch:lan", "ovs:br0"] {
+        let origin = NicRequirements { in_kernel: true, ..wanted(attach) }.origin().expect("it has one");
+        assert_eq!(origin, Origin::Moved { link: "edge.wan".to_owned() }, "{attach}");
+    }
 }
 
 #[test]

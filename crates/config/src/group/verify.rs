@@ -65,11 +65,8 @@ fn keys_of_stages(section: &Section<'_>, group: &Group) {
         let what = "only a multistage group has it; remove it, or write kind = \"multistage\"";
         return foreign.into_iter().filter(|key| section.has(key)).for_each(|key| refuse(key, what));
     };
-    let bridge = match &stages.interconnect {
-        Interconnect::Switch => None,
-        Interconnect::Bridge(bridge) => Some(bridge),
-    };
-    if stages.remote > 0 && !(group.has_machines() && bridge.is_some()) {
+    let has_bridge = stages.interconnect != Interconnect::Switch;
+    if stages.remote > 0 && !(group.has_machines() && has_bridge) {
         let what =
             "other hosts are reached by a bridge: write balancer = \"vm\" and interconnect = \"bridge:NAME\"";
         refuse("remote", what);
@@ -86,14 +83,10 @@ fn keys_of_stages(section: &Section<'_>, group: &Group) {
         let what = format!("there are at most {MOST_MEMBERS} back ends, here and elsewhere; write fewer");
         refuse(if stages.remote > 0 { "remote" } else { "tunnels" }, &what);
     }
-    if group.pattern.is_in_kernel() && bridge.is_some_and(|bridge| !bridge.takes_kernel()) {
-        let what = "no kernel router can be plugged into Open vSwitch; write \"switch\" or \"bridge:NAME\"";
-        refuse("interconnect", what);
-    }
     if group.has_machines() {
         return;
     }
-    if stages.interconnect != Interconnect::Switch {
+    if has_bridge {
         refuse(
             "interconnect",
             "a balancer in our switch hands frames to back ends itself; write balancer = \"vm\", or remove interconnect",

@@ -221,7 +221,9 @@ fn what_is_said_of_threads_that_it_has_not_is_refused() {
 
 #[test]
 fn each_stands_on_what_it_can() {
-    for attach in ["veth:a", "macvlan:eth0", "link:eth0", "vf:eth0", "tap:a", "bridge:br0", "switch:lan"] {
+    for attach in
+        ["veth:a", "macvlan:eth0", "link:eth0", "vf:eth0", "tap:a", "bridge:br0", "ovs:br0", "switch:lan"]
+    {
         good("", &format!("attach = \"{attach}\""));
     }
     for attach in ["null", "pcap:a.pcap", "macvtap:eth0", "xdp:eth0", "vhost-user-backend:a.sock"] {

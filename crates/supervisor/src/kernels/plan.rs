@@ -184,8 +184,8 @@ fn mac(router: &Router, nic: &Nic, origin: &Origin) -> Option<netlink::Mac> {
     let is_derived = nic.mac == Mac::derived(&router.name, &nic.name);
     match origin {
         _ if nic.attach.kind() == "vf" => None,
-        // The TAP was created for this router, so any address may be set.
-        _ if nic.attach.switch().is_some() => Some(nic.mac.0),
+        // The TAP, or the port of Open vSwitch, was created for this router, so any address may be set.
+        _ if nic.attach.switch().is_some() || nic.attach.kind() == "ovs" => Some(nic.mac.0),
         Origin::Macvlan { mode: Mode::Passthru, .. } | Origin::Moved { .. } if is_derived => None,
         _ => Some(nic.mac.0),
     }

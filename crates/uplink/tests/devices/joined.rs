@@ -429,4 +429,24 @@ fn within_open_vswitch() {
     assert!(vsctl(&["list-ports", "br0"]).contains("p2"), "it is somebody else's");
     uplink::Undo::of_ovs_port("p0").now();
     assert!(!vsctl(&["list-ports", "br0"]).contains("p0"));
+    an_internal_port_is_an_interface_of_its_own();
+}
+
+fn an_internal_port_is_an_interface_of_its_own() {
+    let links = uplink::Links::here().expect("links");
+    let is_there = |name: &str| links.exists(name).expect("ask");
+    let port = ovs::open_internal("p3", "br0", ([2, 0, 0, 0, 0, 0xab], 1400)).expect("a port");
+    assert!(is_there("p3") && vsctl(&["list-ports", "br0"]).contains("p3"));
+    let known = |column: &str| vsctl(&["get", "Interface", "p3", column]);
+    assert_eq!((known("mac").as_str(), known("mtu_request").as_str()), ("\"02:00:00:00:00:ab\"", "1400"));
+    drop(port);
+    assert!(!vsctl(&["list-ports", "br0"]).contains("p3"));
+    wait_for("the end of its interface", || !is_there("p3"));
+    let taken = ovs::open_internal("p2", "br0", ([2, 0, 0, 0, 0, 0xab], 1400)).expect_err("it is taken");
+    assert!(taken.to_string().contains("`p2`") && is_there("p2"), "{taken}");
+    // As after a kill.
+    std::mem::forget(ovs::open_internal("p4", "br0", ([2, 0, 0, 0, 0, 0xac], 1500)).expect("a port"));
+    uplink::Undo::of_ovs_port("p4").now();
+    wait_for("the end of what was left", || !is_there("p4"));
+    assert!(is_there("p2"), "what is not ours stays");
 }

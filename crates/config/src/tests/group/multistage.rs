@@ -138,10 +138,6 @@ fn back_ends_on_other_hosts_have_the_highest_numbers() {
     assert!(told.contains("group.remote: there are at most 64 back ends"), "{told}");
     let told = errors(&multistage("balancer = \"vm\"\nremote = 1\n"));
     assert!(told.contains("group.remote: other hosts are reached by a bridge"), "{told}");
-    let told = errors(
-        &text("").replace("bridge:br0", "ovs:br0").replace("\"flow\"", "\"flow\"\nengine = \"kernel\""),
-    );
-    assert!(told.contains("group.interconnect: no kernel router can be plugged into Open vSwitch"), "{told}");
 }
 
 /// Tunnels of two back ends, each with a port for each of two NICs.
@@ -252,7 +248,10 @@ fn behind_balancers_that_are_machines_kernel_routers_are_members() {
     let ports: Vec<&str> = of_data_plane.kernel_ports.iter().map(|port| port.switch.as_str()).collect();
     assert_eq!(ports, ["core_wan", "core_lan"].repeat(3));
     assert!(plan.with("core", "rp_filter", "loose").is_ok(), "a setting that balancers do not have");
-    assert_eq!(good(&text("lxc", "interconnect = \"bridge:br0\"\n")).members("core").count(), 3);
+    for (engine, join) in [("lxc", "bridge:br0"), ("kernel", "ovs:br0"), ("lxc", "ovs:br0")] {
+        let plan = good(&text(engine, &format!("interconnect = \"{join}\"\n")));
+        assert_eq!(attachments(plan.members("core").last().expect("one of three")), [join, join]);
+    }
     let scaled = text("kernel", "").replace("backends = 3", "scale = { max = 3 }");
     assert!(
         errors(&scaled).contains("group.scale: the load of kernel routers is not known"),

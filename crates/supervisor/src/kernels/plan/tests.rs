@@ -49,14 +49,16 @@ fn an_interface_comes_from_where_its_nic_is_plugged_in() {
 }
 
 #[test]
-fn on_a_switch_it_has_a_tap_of_ours_with_the_address_of_its_nic() {
+fn on_a_switch_it_has_an_interface_of_ours_with_the_address_of_its_nic() {
     let keys = "engine = \"kernel\"\nthreaded = true";
-    let text = format!(
-        "[switch.a]\n[[router]]\nname = \"edge\"\n{keys}\n[[router.nic]]\nname = \"lan\"\nattach = \"switch:a\"\n"
-    );
-    let interface = specs(&text)[0].wanted.interfaces[0].clone();
-    assert_eq!(interface.origin, Origin::Moved { link: "edge.lan".to_owned() });
-    assert_eq!((interface.mac, interface.threaded), (Some(Mac::derived("edge", "lan").0), false));
+    for attach in ["switch:a", "ovs:br0"] {
+        let text = format!(
+            "[switch.a]\n[[router]]\nname = \"edge\"\n{keys}\n[[router.nic]]\nname = \"lan\"\nattach = \"{attach}\"\n"
+        );
+        let interface = specs(&text)[0].wanted.interfaces[0].clone();
+        assert_eq!(interface.origin, Origin::Moved { link: "edge.lan".to_owned() });
+        assert_eq!((interface.mac, interface.threaded), (Some(Mac::derived("edge", "lan").0), false));
+    }
 }
 
 #[test]
