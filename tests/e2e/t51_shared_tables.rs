@@ -31,10 +31,14 @@ const RATE: u32 = 50;
 /// The file, with further routes to these networks.
 fn file(engine: &str, more: &[&str]) -> String {
     let network = |number: u32| format!("10.{}.{}.0/24", number >> 8, number & 255);
-    let networks = (0..ROUTES).map(network).chain(more.iter().map(|more| (*more).to_owned()));
+    text(engine, "", (0..ROUTES).map(network).chain(more.iter().map(|more| (*more).to_owned())))
+}
+
+/// The file, with these keys of the group, and routes to these networks.
+fn text(engine: &str, keys: &str, networks: impl Iterator<Item = String>) -> String {
     let routes: String = networks.map(|to| format!("{{to='{to}',via='198.51.100.2'}},")).collect();
     format!(
-        "[[group]]\nname = 'trio'\nkind = 'parallel'\nmembers = 3\nengine = '{engine}'\nroute = [{routes}]\n\
+        "[[group]]\nname = 'trio'\nkind = 'parallel'\nmembers = 3\nengine = '{engine}'\n{keys}route = [{routes}]\n\
          [[group.nic]]\nname = 'west'\nattach = 'tap:t51-west'\naddress = '192.0.2.1/24'\nqueue_len = 4096\n\
          [[group.nic]]\nname = 'east'\nattach = 'tap:t51-east'\naddress = '198.51.100.1/24'\nqueue_len = 4096\n"
     )
@@ -220,6 +224,39 @@ mod all {
         world.all_forward();
         assert_eq!(world.mapped("ringroad-fib"), before);
         all_resume(&flows, "routes have changed");
+        drop((flows, by_later));
+        world.finish();
+    }
+
+    #[test]
+    fn a_table_without_room_refuses_routes_and_a_larger_one_takes_its_place() {
+        support::needs!(Root, Kvm, Tun, Program("ip"));
+        let to_far = || std::iter::once("10.31.63.0/24".to_owned());
+        // More networks of /24 with longer prefixes than a table has room for that ends with a page of 2 MiB.
+        let long = || (0..600).map(|number| format!("12.{}.{}.0/25", number >> 8, number & 255));
+        let networks = || to_far().chain(long()).chain(["11.0.0.0/25".to_owned()]);
+        let world = World::start(&text("kvm", "long_routes = 0\n", to_far()));
+        world.all_serve();
+        let (flows, before) = (world.flows(FAR), world.mapped("ringroad-fib"));
+        let write = |text: String| std::fs::write(world.stage.path("later.toml"), text).expect("written");
+        write(text("kvm", "long_routes = 0\n", networks()));
+        let mut command = world.stage.home().command(RINGROAD);
+        command.current_dir(world.stage.path("")).args(["apply", "later.toml", "--run", "file"]);
+        let done = run(&mut command, PATIENCE).expect("it ends");
+        let why = &done.stderr;
+        assert!(!done.status.success() && why.contains("write a larger number for long_routes"), "{done:?}");
+        assert_eq!(world.mapped("ringroad-fib"), before, "nothing has changed");
+        write(text("kvm", "long_routes = 2000\n", networks()));
+        world.ask(&["apply", "later.toml", "--run", "file"]);
+        world.all_serve();
+        let end = Instant::now() + PATIENCE;
+        while world.mapped("ringroad-fib").iter().any(|mapping| before.contains(mapping)) {
+            assert!(Instant::now() < end, "a member reads the table that had no room");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let by_later = world.flows(LATER);
+        world.all_forward();
+        all_resume(&flows, "members have a larger table");
         drop((flows, by_later));
         world.finish();
     }

@@ -20,8 +20,18 @@ const OF_CONTAINERS: [&str; 2] = ["rootfs", "init"];
 /// Default of `init` in a container with its own root.
 const INIT: &str = "/sbin/init";
 /// Keys about firmware, machine and their threads, which a kernel router does not have.
-const OF_MACHINES: [&str; 9] =
-    ["role", "misdeed", "vcpus", "memory", "vhost", "spin", "isolate", "neighbours", "redirects"];
+const OF_MACHINES: [&str; 10] = [
+    "role",
+    "misdeed",
+    "vcpus",
+    "memory",
+    "vhost",
+    "spin",
+    "isolate",
+    "neighbours",
+    "long_routes",
+    "redirects",
+];
 /// Keys of interfaces for VLANs that the kernel's are not given.
 const OF_VLANS: [&str; 4] = ["outer", "vrf", "ra", "rpf"];
 /// Keys about NICs of machines.

@@ -340,6 +340,7 @@ pub const ROUTER: &[Entry<Router>] = &[
         |router| text(router.limit?),
     ),
     crate::forwarding::NEIGHBOURS,
+    crate::forwarding::LONG_ROUTES,
     crate::forwarding::REDIRECTS,
     crate::control::CONTROL,
     crate::control::FRR,

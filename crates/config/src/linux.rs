@@ -11,8 +11,8 @@ use crate::values;
 /// Keys of such a guest beyond those of every router.
 pub(crate) const KEYS: [&str; 4] = ["kernel", "initrd", "append", "console"];
 /// Keys that only the firmware understands.
-const OF_FIRMWARE: [&str; 7] =
-    ["role", "misdeed", "route", "neighbour", "interface", "neighbours", "redirects"];
+const OF_FIRMWARE: [&str; 8] =
+    ["role", "misdeed", "route", "neighbour", "interface", "neighbours", "long_routes", "redirects"];
 /// Most NICs: in slot 0 of its PCI bus is the host bridge.
 const MOST_NICS: usize = bootinfo::map::SLOTS - 1;
 /// Number of NICs for which it has interrupt pins.

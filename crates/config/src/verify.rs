@@ -8,7 +8,7 @@ use crate::fault::Fault;
 use crate::forwarding::{Destination, own_addresses, own_networks};
 use crate::group::{outside, verify_tunnels};
 use crate::plan::{Nic, Plan, Router};
-use crate::{affinity, memory, napi, rate};
+use crate::{affinity, forwarding, memory, napi, rate};
 
 /// Faults of the plan as a whole, whether it comes from a file or from a change while it runs.
 pub(crate) fn verify(plan: &Plan) -> Vec<Fault> {
@@ -25,6 +25,7 @@ pub(crate) fn verify(plan: &Plan) -> Vec<Fault> {
     memory(plan, &mut faults);
     for (index, router) in plan.routers.iter().enumerate() {
         rate::verify(index, router, &mut faults);
+        forwarding::verify(index, router, &mut faults);
         affinity::verify(index, router, &mut faults);
         napi::verify(index, router, &mut faults);
     }

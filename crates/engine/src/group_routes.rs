@@ -10,11 +10,7 @@ use config::Router;
 use fib::{NextHop, Rib};
 use vmm::{RouteTable, SharedMemory};
 
-use crate::routes::{Hops, entries};
-
-/// Room for networks with prefixes longer than /24 beyond those that the file has, as the table cannot move while members read
-/// it: unused room costs nothing.
-const SPARE_GROUPS: usize = 32_768;
+use crate::routes::{Hops, entries, with_remedy};
 
 /// Network and length of a prefix.
 type Prefix = (u32, u8);
@@ -39,7 +35,8 @@ impl GroupRoutes {
     pub fn new(member: &Router) -> Result<Self> {
         let wanted = wanted(member)?;
         let long = wanted.keys().filter(|(_, len)| *len > 24).count();
-        let table = RouteTable::new(2 * long + SPARE_GROUPS)?;
+        // The table cannot move while members read it; unused room costs nothing.
+        let table = RouteTable::new(2 * long + member.long_routes() as usize)?;
         let view = RouteTable::view(table.memory().clone())?;
         let group = Self { table, view, known: Mutex::default(), count: AtomicUsize::new(0) };
         let all = wanted.into_iter().map(|(prefix, hop)| (prefix, Some(hop))).collect();
@@ -189,7 +186,7 @@ fn put(rib: &mut Rib<'_>, (network, len): Prefix, hop: Option<NextHop>) -> Resul
         Some(hop) => rib.add(network, len, hop),
         None => rib.remove(network, len),
     };
-    done.with_context(|| format!("route {}/{len}", Ipv4Addr::from_bits(network)))
+    done.map_err(with_remedy).with_context(|| format!("route {}/{len}", Ipv4Addr::from_bits(network)))
 }
 
 #[cfg(test)]

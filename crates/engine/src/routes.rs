@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use config::forwarding::{Destination, RefusedRoute, Route6, RouteType, SpreadRoute};
 use config::six::Six;
 use config::{Address, Route, Router};
@@ -12,19 +12,15 @@ use vmm::{Room6, RouteTable};
 
 use crate::apply::difference::RouteChange;
 
-/// Spare groups for prefixes longer than /24, beyond those that the file needs: an unused one costs nothing.
-const SPARE_GROUPS: usize = 4096;
-/// Spare groups for prefixes longer than /24 of a router with a control plane, from which it learns routes while it runs.
-const LEARNED_GROUPS: usize = 32_768;
 const _: () = assert!(config::forwarding::MOST_WAYS == fib::MOST_WAYS);
 
 /// Creates a table with all routes of a router.
 pub fn table(plan: &Router) -> Result<RouteTable> {
-    table_with_room(plan, if plan.control.is_some() { LEARNED_GROUPS } else { SPARE_GROUPS })
+    table_with_room(plan, plan.long_routes() as usize)
 }
 
 /// Creates a table with all routes of a router, with spare room for this many networks with prefixes longer
-/// than /24.
+/// than /24, beyond those that the file needs: unused room costs nothing.
 pub fn table_with_room(plan: &Router, spare_groups: usize) -> Result<RouteTable> {
     let interfaces = plan.forwarding.interfaces.iter().map(|own| own.addresses.len());
     let own = plan.nics.iter().map(|nic| nic.addresses.len()).chain(interfaces).sum::<usize>();
@@ -222,5 +218,14 @@ fn change_one(rib: &mut Rib<'_>, change: &RouteChange) -> Result<()> {
         }
         RouteChange::Remove(route) => rib.remove(route.to.network.to_bits(), route.to.len),
     }
+    .map_err(with_remedy)
     .with_context(|| format!("route {}", change.route().to))
+}
+
+/// Returns an error of a table, with what the file can do about it.
+pub(crate) fn with_remedy(error: fib::Error) -> anyhow::Error {
+    match error {
+        fib::Error::Groups => anyhow!("{error}; write a larger number for long_routes"),
+        _ => error.into(),
+    }
 }

@@ -32,6 +32,8 @@ const FRAME: u64 = 2048;
 /// A port of a switch that leads to a kernel router, or by a tunnel to another host: a queue in each direction, one of which holds 1000
 /// frames.
 const KERNEL_PORT: u64 = 2 * QUEUE + 1000 * FRAME;
+/// Memory of the room in a route table for a /24 network with longer prefixes.
+const LONG_ROUTE: u64 = 1024;
 /// Memory of a static route: its entry, and a group of the table if its prefix is long.
 const ROUTE: u64 = 2048;
 /// Memory of what a router learns from its control plane: a million routes of IPv4 and a quarter of a million of IPv6, as a list
@@ -123,7 +125,8 @@ fn memory_of_router(router: &Router) -> u64 {
     });
     let more = &router.forwarding;
     let routes = router.routes.len() + more.routes6.len() + more.spread.len() + more.refused.len();
-    let (routes, tables) = (ROUTE.saturating_mul(routes as u64), ROUTER * router.tables() as u64);
+    let long = LONG_ROUTE * u64::from(more.long_routes.unwrap_or_default());
+    let (routes, tables) = (ROUTE.saturating_mul(routes as u64), (ROUTER + long) * router.tables() as u64);
     let control = router.control.as_ref().map_or(0, |_| memory_of_control(router));
     [ram, ram / PAGE_TABLES, routes, tables, control].into_iter().chain(queues).fold(0, u64::saturating_add)
 }

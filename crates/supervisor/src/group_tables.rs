@@ -58,12 +58,14 @@ struct Tables {
 struct Shape {
     nics: Vec<(String, Vec<Address>)>,
     neighbours: u32,
+    long_routes: Option<u32>,
 }
 
 impl Shape {
     fn of(group: &Group) -> Self {
         let nics = group.pattern.nics.iter().map(|nic| (nic.name.clone(), nic.addresses.clone()));
-        Self { nics: nics.collect(), neighbours: group.pattern.forwarding.neighbours }
+        let forwarding = &group.pattern.forwarding;
+        Self { nics: nics.collect(), neighbours: forwarding.neighbours, long_routes: forwarding.long_routes }
     }
 }
 

@@ -115,6 +115,28 @@ fn the_neighbour_table_has_a_size() {
 }
 
 #[test]
+fn the_route_table_has_room_for_long_prefixes() {
+    let text = |more: &str, nic: &str| {
+        format!(
+            "[[router]]\nname = 'a'\n{more}[[router.nic]]\nname = 'x'\nattach = 'null'\n{nic}\
+             [[router.nic]]\nname = 'y'\nattach = 'null'\n"
+        )
+    };
+    let room = |text: &str| parse(text, "f.toml").expect("a good file").routers[0].long_routes();
+    assert_eq!([room(&text("", "")), room(&text("control = {}\n", ""))], [4096, 32_768]);
+    let said = [0, 1_048_576].map(|long| room(&text(&format!("long_routes = {long}\n"), "")));
+    assert_eq!(said, [0, 1_048_576]);
+    let errors = errors_of(&text("long_routes = 1048577\n", ""));
+    assert!(errors.contains("router.long_routes: 1048577 is out of range; write 0 to 1048576"), "{errors}");
+    let errors = errors_of(&text("long_routes = 600000\n", "vrf = 'red'\n"));
+    let what = "router.long_routes: 600000 for each of 2 route tables are too many; write at most 524288";
+    assert_eq!(errors.trim(), format!("f.toml:3: {what}"));
+    let member = "[[group]]\nname = 'core'\nkind = 'parallel'\nmembers = 1\n\
+                  [[group.nic]]\nname = 'x'\nattach = 'tap:t'\n";
+    assert_eq!(room(member), 32_768);
+}
+
+#[test]
 fn networks_and_addresses_of_ipv6_are_used_once() {
     let file = |attach: &str, one: &str, other: &str| {
         let nic = |name: &str, address: &str| {

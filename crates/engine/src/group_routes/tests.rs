@@ -88,12 +88,31 @@ fn a_table_grows_within_its_room_and_refuses_what_is_beyond_it_as_a_whole() {
         ..route(0)
     };
     let mut excessive = large.clone();
-    excessive.routes.extend((0x0030_0000..0x0030_0000 + 2 * SPARE_GROUPS as u32).map(long));
+    excessive.routes.extend((0x0030_0000..0x0030_0000 + 2 * excessive.long_routes()).map(long));
     let error = group.change_to(&excessive).expect_err("no room");
-    assert!(format!("{error:#}").starts_with("route 48."), "{error:#}");
+    let told = format!("{error:#}");
+    assert!(told.starts_with("route 48.") && told.ends_with("write a larger number for long_routes"), "{told}");
     assert_eq!(group.count(), before + 50_000);
     assert!(group.change_to(&large).expect("room").is_none(), "all is as it was");
     assert_eq!(hop(&table, [48, 0, 0, 1]), vec![]);
+}
+
+#[test]
+fn the_file_says_how_much_room_there_is_for_long_prefixes() {
+    let with_room = |long_routes: u32, routes: &[(u32, u8, u8)]| {
+        let mut member = member(routes);
+        member.forwarding.long_routes = Some(long_routes);
+        member
+    };
+    // Each in a /24 of its own; a table that ends with a page of 2 MiB has room for 500 or so in any case.
+    let routes: Vec<(u32, u8, u8)> = (0..600).map(|number| (number << 16, 25, 7)).collect();
+    let small = Arc::new(GroupRoutes::new(&with_room(0, &[])).expect("a table"));
+    let error = small.change_to(&with_room(0, &routes)).expect_err("no room");
+    assert!(format!("{error:#}").ends_with("write a larger number for long_routes"), "{error:#}");
+    let large = Arc::new(GroupRoutes::new(&with_room(600, &[])).expect("a table"));
+    large.change_to(&with_room(600, &routes)).expect("room").expect("a change").keep();
+    assert_eq!(hop(&reader(&large), [10, 2, 87, 1]).len(), 1, "the last one");
+    assert!(large.memory().len() > small.memory().len());
 }
 
 #[test]

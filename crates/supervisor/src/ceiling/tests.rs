@@ -40,6 +40,8 @@ fn it_grows_by_what_a_plan_says() {
     assert_eq!((process.memory, process.tasks - one.tasks), (one.memory, 32));
     let isolated = of(&router("edge", "isolate = \"process\"", "null", ""));
     assert_eq!((isolated.memory - one.memory, isolated.tasks - one.tasks), (64 * MIB, 256 + 64));
+    let roomy = of(&router("edge", "long_routes = 65536", "null", ""));
+    assert_eq!(roomy.memory - one.memory, 64 * MIB);
     let routes = "[[router.route]]\nto = \"198.51.100.0/25\"\nvia = \"192.0.2.2\"\n";
     assert_eq!(of(&(alone + routes)).memory - one.memory, 2048);
 }

@@ -72,6 +72,23 @@ fn routes_change_when_a_plan_is_prepared_and_stay_only_if_it_becomes_what_runs()
 }
 
 #[test]
+fn with_more_room_for_routes_members_get_another_table_that_has_the_routes_of_the_new_plan() {
+    let first = plan(2, "192.0.2.1", &["10.1.0.0/16"]);
+    let mut tables = after(&first);
+    let (memory, count) = (routes(&tables).memory().clone(), routes(&tables).count());
+    let mut second = plan(2, "192.0.2.1", &["10.1.0.0/16", "10.2.0.0/25"]);
+    second.groups[0].pattern.forwarding.long_routes = Some(100_000);
+    second.routers.iter_mut().for_each(|member| member.forwarding.long_routes = Some(100_000));
+    let opened = GroupTables::open(&second, &tables.held()).expect("opened");
+    assert_eq!(routes(&tables).count(), count, "the table that members have is as it was");
+    tables.adopt(opened, &second);
+    assert_eq!(routes(&tables).count(), count + 1);
+    assert!(routes(&tables).memory().len() > memory.len());
+    let same = GroupTables::open(&second, &tables.held()).expect("opened");
+    assert!(same.is_empty());
+}
+
+#[test]
 fn with_other_addresses_members_get_other_tables_and_what_is_not_needed_goes() {
     let first = plan(2, "192.0.2.1", &[]);
     let mut tables = after(&first);
