@@ -427,6 +427,32 @@ mod all {
     }
 
     #[test]
+    fn two_balancers_carry_nine_links() {
+        support::needs!(Root, Tun, Program("ip"), Program("busybox"));
+        let nic = |n: u32| {
+            format!("[[group.nic]]\nname = 'n{n}'\nattach = 'switch:field'\naddress = '10.43.{n}.1/24'\n")
+        };
+        let east = "[[group.nic]]\nname = 'east'";
+        let between = (1..=7).map(nic).collect::<String>() + east;
+        let text = file("process", "").replace("backends = 3", "backends = 2").replace(east, &between);
+        let world = World::start(&format!("[switch.field]\n{text}"));
+        world.all_serve(2, 2);
+        is_one_router(&world);
+        ping(world.west.command("busybox"), 1, &["10.43.7.1"]).expect("it answers by the address of each NIC");
+        world.says(&["show", "duo_lb0"], &["serving, 5 of 9 links"]);
+        world.says(&["show", "duo_lb1"], &["serving, 4 of 9 links"]);
+        let flows = world.flows();
+        world.transfers(1);
+        world.ask(&["set", "duo", "balancers=1"]);
+        world.all_serve(2, 1);
+        world.says(&["show", "duo_lb0"], &["serving, 9 of 9 links"]);
+        all_resume(&flows, "a balancer was cut");
+        world.transfers(2);
+        drop(flows);
+        world.finish();
+    }
+
+    #[test]
     fn frames_are_dealt_out_one_by_one_where_the_file_says_so() {
         support::needs!(Root, Tun, Program("ip"));
         let world = World::start(&file("process", "spread = 'round-robin'"));

@@ -5,7 +5,7 @@
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
-use support::{Flow, Namespace, Stage, run, transfer};
+use support::{Flow, Namespace, Stage, ping, run, transfer};
 
 use crate::verbs::said_at;
 
@@ -191,6 +191,45 @@ fn one_that_is_killed_leaves_its_flows_to_the_others_and_so_does_the_data_plane(
         said.contains("/trio_1: failed: its process (pid ") && said.contains("data plane died"),
         "{said}"
     );
+}
+
+mod all {
+    use super::*;
+
+    #[test]
+    fn three_balancers_share_twelve_nics() {
+        support::needs!(Root, Tun, Program("ip"), Program("busybox"));
+        let nic = |n: u32| {
+            format!("[[group.nic]]\nname = 'n{n}'\nattach = 'switch:field'\naddress = '10.43.{n}.1/24'\n")
+        };
+        let east = "[[group.nic]]\nname = 'east'";
+        let between = (1..=10).map(nic).collect::<String>() + east;
+        let text = file("process", "balancers = 3").replace(east, &between);
+        let world = World::start(&format!("[switch.field]\n{text}"));
+        world.all_serve(3);
+        for n in 1..=10 {
+            let address = format!("10.43.{n}.1");
+            ping(world.west.command("busybox"), 1, &[&address]).expect("each address answers");
+        }
+        let flows = world.flows();
+        let all = |counters: &support::Counters| {
+            (0..3).all(|n| counters.get(&format!("trio_{n}.west.balancer.out_frames")) > 100)
+        };
+        world.stage.wait_for_counters(all).expect("all forward");
+        transfer(&world.west, &world.east, (EAST, PORT - 1).into(), 2_000_000, PATIENCE);
+        // What comes from the east, by the twelfth NIC, is the third balancer's.
+        let move_frames = |counters: &support::Counters| {
+            ["lb0", "lb2"].iter().all(|name| counters.get(&format!("trio/{name}.frames")) > 0)
+        };
+        world.stage.wait_for_counters(move_frames).expect("both move frames");
+        world.ask(&["set", "trio", "balancers=1"]);
+        let have_moved = |counters: &support::Counters| counters.get("trio.group.links_moved") >= 8;
+        world.stage.wait_for_counters(have_moved).expect("eight links are another one's");
+        all_resume(&flows, "two balancers were cut");
+        transfer(&world.west, &world.east, (EAST, PORT - 2).into(), 2_000_000, PATIENCE);
+        drop(flows);
+        world.finish();
+    }
 }
 
 mod long {

@@ -13,7 +13,8 @@
 //!
 //! Nothing leads from one VRF to another: a probe leaves by a NIC of the VRF that it enters, and each has a route for errors.
 //!
-//! The addresses are of 192.0.0.0/29 and 192.0.0.8 (RFC 7335, RFC 7600), which no link outside of a host has. The key is one of the run, which
+//! The addresses are of 192.0.0.0/29 and 192.0.0.8 (RFC 7335, RFC 7600), which no link outside of a host has; for NICs after the eighth of
+//! 192.0.0.16/29, which is part of a block for assignments and assigned to nothing (RFC 6890, section 2.2.2). The key is one of the run, which
 //! nobody outside sees, so that nobody outside can answer for a member. A member sees it: one that lies is alive, and its frames are lost;
 //! what it forwards is counted elsewhere.
 
@@ -26,13 +27,17 @@ pub const LEN: usize = 60;
 /// The neighbour that probes are for: where a frame for it leaves a member it is kept.
 pub const BACK: Mac = Mac([0x02, b'p', b'r', b'o', b'b', b'e']);
 /// Most NICs of a member that can be probed.
-pub const MOST_NICS: u8 = 8;
+pub const MOST_NICS: u8 = 16;
 
-/// Of NIC 0; those of the others follow.
+/// Of NIC 0; those of the next ones follow.
 const FIRST: u32 = u32::from_be_bytes([192, 0, 0, 1]);
 /// The source of all probes, in host byte order: what a member says of one that it cannot forward goes [`BACK`] as well, and is no
 /// probe.
-pub const SOURCE: u32 = FIRST + MOST_NICS as u32 - 1;
+pub const SOURCE: u32 = u32::from_be_bytes([192, 0, 0, 8]);
+/// The NIC whose probes are for the address that all come from.
+pub const SOURCE_NIC: u8 = (SOURCE - FIRST) as u8;
+/// Of the NIC after that: the addresses between are those of services (RFC 7723, RFC 8155), or not far from them.
+const MORE: u32 = u32::from_be_bytes([192, 0, 0, 16]);
 /// The discard service (RFC 863), for whoever captures one.
 const PORT: u16 = 9;
 /// What a probe enters with.
@@ -47,7 +52,8 @@ const _: () = assert!(AT_KEY + PAYLOAD <= LEN);
 
 /// The destination of probes that are to leave by a NIC, in host byte order: a route of its own leads there.
 pub const fn destination(nic: u8) -> u32 {
-    FIRST + (nic % MOST_NICS) as u32
+    let nic = nic % MOST_NICS;
+    if nic <= SOURCE_NIC { FIRST + nic as u32 } else { MORE + (nic - SOURCE_NIC - 1) as u32 }
 }
 
 /// The neighbour that probes are for at a NIC, where what is between members and the host learns where addresses are: at NIC 0 it is

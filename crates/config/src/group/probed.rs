@@ -4,7 +4,7 @@
 
 use std::net::Ipv4Addr;
 
-use ::group::probe::{BACK, MOST_NICS, SOURCE, back, destination};
+use ::group::probe::{BACK, SOURCE, SOURCE_NIC, back, destination};
 
 use crate::address::Prefix;
 use crate::mac::Mac;
@@ -14,9 +14,9 @@ use crate::plan::{Neighbour, Route, Router};
 pub(super) fn add(router: &mut Router, is_apart: bool) {
     let nics = router.nics.len();
     let there = (0..nics).map(|nic| (destination(u8::try_from(nic).unwrap_or(u8::MAX)), nic));
-    // The last NIC of as many as there can be has the address that all probes come from.
-    let last = usize::from(MOST_NICS) - 1;
-    let mut tables: Vec<usize> = (last < nics).then(|| router.table_of(last)).into_iter().collect();
+    // One NIC, if there are so many, has the address that all probes come from.
+    let own = usize::from(SOURCE_NIC);
+    let mut tables: Vec<usize> = (own < nics).then(|| router.table_of(own)).into_iter().collect();
     let mut sources = Vec::new();
     for nic in 0..nics {
         let table = router.table_of(nic);

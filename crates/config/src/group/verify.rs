@@ -6,12 +6,14 @@ use crate::section::Section;
 
 /// Most NICs of a group, through each of which its members are probed.
 const MOST_NICS: usize = ::group::probe::MOST_NICS as usize;
+// A balancer that is a virtual machine has two NICs for each.
+const _: () = assert!(2 * MOST_NICS <= bootinfo::MAX_NICS);
 /// Longest name of a group, in octets: a member has it with a number, and no longer name than any router.
 const LONGEST: usize = 11;
 /// Longest name of one whose balancers are routers, in octets: they have it with a number and two letters more.
 const LONGEST_WITH_MACHINES: usize = 9;
 
-/// Most static neighbours of a group: members need some for probes ([`super::probed`]).
+/// Most static neighbours of a group: members need some for probes, one for each NIC and one for each VRF ([`super::probed`]).
 const MOST_NEIGHBOURS: usize = bootinfo::MAX_NEIGHBOURS - bootinfo::MAX_NICS;
 
 /// Attachments whose queues several members can own.

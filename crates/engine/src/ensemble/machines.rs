@@ -169,11 +169,11 @@ impl Core {
 
     /// Sends an order into each NIC of a balancer, or into those whose link it does not know the table of; which NICs these are, one bit
     /// each. `None`: none of them is served.
-    fn order(&self, machine: &Member, number: u32, (to_all, usable): (bool, &[u8])) -> Option<u16> {
+    fn order(&self, machine: &Member, number: u32, (to_all, usable): (bool, &[u8])) -> Option<u32> {
         if usable.is_empty() {
             return Some(0);
         }
-        let mut entered = 0;
+        let mut entered: u32 = 0;
         for (nic, front) in self.fronts().filter(|(nic, _)| usable.contains(&(*nic as u8))) {
             for place in [nic, self.links.len() + nic] {
                 let is_known = machine.known(place) == front.generation();

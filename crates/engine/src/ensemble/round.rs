@@ -18,6 +18,8 @@ use super::{Core, EnsembleCounters, Ensembles, News};
 const SILENT: Duration = Duration::from_secs(2);
 /// For how long a parked member that wakes is waited for before the next one wakes in its place.
 const WAKES: Duration = Duration::from_secs(1);
+// One bit for each of the two NICs that a balancer has for a link.
+const _: () = assert!(2 * probe::MOST_NICS as u32 <= u32::BITS);
 /// Rounds after which a balancer is suspect: one less than for members, which would be blamed for it with the third.
 const MISSED_BY_BALANCER: u32 = 2;
 
@@ -45,7 +47,7 @@ pub(super) struct Last {
     /// Frames that the member had passed then.
     pub(super) passed: u64,
     /// NICs that it entered, one bit each; none: frames passed, and it was not sent.
-    pub(super) entered: Option<u16>,
+    pub(super) entered: Option<u32>,
 }
 
 impl Board {
@@ -347,14 +349,14 @@ impl Core {
     }
 
     /// Sends a probe into each of these NICs of a member; which NICs these are, one bit each.
-    fn probe(&self, member: &Member, number: u32, nics: &[u8]) -> u16 {
+    fn probe(&self, member: &Member, number: u32, nics: &[u8]) -> u32 {
         let vrf = |nic: u8| self.links.get(usize::from(nic)).map_or(0, |link| link.vrf);
         for (nic, out) in probe::ways(nics, vrf) {
             let through = Through { member: Number(member.number), nic, number };
             let octets = self.probes.frame(through, out, member.station(nic.into()));
             self.send_through(member, nic.into(), octets);
         }
-        nics.iter().fold(0, |entered: u16, nic| entered | (1_u16 << nic))
+        nics.iter().fold(0, |entered: u32, nic| entered | (1_u32 << nic))
     }
 
     /// Deals queues and buckets out to those that serve, where these are others than before, or a link has other queues.

@@ -185,7 +185,7 @@ impl Member {
     }
 
     /// Whether the probes of this number have come back that entered these NICs, one bit each.
-    pub(super) fn has_answered(&self, number: u32, entered: u16) -> bool {
+    pub(super) fn has_answered(&self, number: u32, entered: u32) -> bool {
         let wanted = u64::from(number) + 1;
         let is_back = |place: &Place| place.back.load(Ordering::Acquire) == wanted;
         (0_u32..).zip(&self.places).all(|(nic, place)| (entered >> nic) & 1 == 0 || is_back(place))

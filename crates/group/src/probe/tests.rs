@@ -48,9 +48,19 @@ fn each_nic_is_left_by_the_one_before() {
     let vrf = |nic: u8| if nic == 5 { 2 } else { usize::from(nic % 2) };
     assert_eq!(ways(&[0, 1, 2, 3, 4, 5], vrf), [(0, 2), (1, 3), (2, 4), (3, 1), (4, 0), (5, 5)]);
     assert_eq!(ways(&[1, 4, 5], vrf), [(1, 1), (4, 4), (5, 5)]);
-    let all: Vec<u32> = (0..MOST_NICS).map(destination).collect();
-    assert!(all.is_sorted_by(|a, b| a + 1 == *b));
-    assert_eq!(all.last(), Some(&u32::from_be_bytes([192, 0, 0, 8])));
+}
+
+#[test]
+fn no_probe_is_for_an_address_that_is_in_use_elsewhere() {
+    let last = |nic: u8| {
+        let [a, b, c, last] = destination(nic).to_be_bytes();
+        assert_eq!([a, b, c], [192, 0, 0]);
+        last
+    };
+    let all: Vec<u8> = (0..MOST_NICS).map(last).collect();
+    assert_eq!(all, (1..=8).chain(16..=23).collect::<Vec<_>>());
+    assert_eq!((destination(SOURCE_NIC), SOURCE.to_be_bytes()), (SOURCE, [192, 0, 0, 8]));
+    assert!((0..MOST_NICS).all(|nic| !ipv4::is_martian(destination(nic))));
 }
 
 #[test]
@@ -64,7 +74,8 @@ fn each_nic_has_a_neighbour_of_its_own() {
 proptest! {
     #[test]
     fn every_probe_is_read_as_it_was_made(
-        key in any::<u64>(), member in any::<u16>(), (nic, out) in (0..8_u8, 0..8_u8), number in any::<u32>(),
+        key in any::<u64>(), member in any::<u16>(), (nic, out) in (0..MOST_NICS, 0..MOST_NICS),
+        number in any::<u32>(),
     ) {
         let (probes, through) = (Probes::new(key), Through { member: Member(member), nic, number });
         prop_assert_eq!(probes.read(&forwarded(probes.frame(through, out, NIC))), Some(through));

@@ -18,10 +18,11 @@ use frame::order::{CHOICES, MOST_MEMBERS, NOBODY, Order, Table};
 use frame::{Mac, flow};
 use ledger::BalancerTally;
 
+use crate::config::MAX_NICS;
 use crate::platform::{Buffer, Burst, HEAD, Platform};
 
-/// Most links of a balancer.
-pub const MOST_LINKS: usize = 8;
+/// Most links of a balancer, which has two NICs for each.
+pub const MOST_LINKS: usize = MAX_NICS / 2;
 
 /// Bits of a hash that number the choices of a table.
 const BITS: u32 = CHOICES.ilog2();

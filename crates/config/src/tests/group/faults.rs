@@ -208,6 +208,16 @@ fn outside_it_is_one_router() {
 #[test]
 fn a_group_has_as_many_nics_as_can_be_probed() {
     let nic = |n: u32| format!("[[group.nic]]\nname = \"n{n}\"\nattach = \"tap:n{n}\"\n");
-    let told = errors(&format!("{PARALLEL}{}", (0..7).map(nic).collect::<String>()));
-    assert!(told.contains("NICs are too many for a group, which has at most 8"), "{told}");
+    let text = |text: &str, more: u32| format!("{text}{}", (0..more).map(nic).collect::<String>());
+    let told = errors(&text(PARALLEL, 15));
+    assert!(told.contains("17 NICs are too many for a group, which has at most 16"), "{told}");
+    let plan = good(&text(&multistage("balancer = \"vm\"\n"), 14));
+    let balancer = plan.routers.last().expect("there is one");
+    assert_eq!(balancer.nics.len(), bootinfo::MAX_NICS);
+    let member = &plan.routers[0];
+    let ways: Vec<(String, usize)> =
+        member.routes[1..].iter().map(|route| (route.to.to_string(), route.nic)).collect();
+    let due = (1..=8).chain(16..=23).map(|last| format!("192.0.0.{last}/32")).zip(0_usize..);
+    assert_eq!(ways, due.collect::<Vec<_>>(), "the eighth is for what members say of probes as well");
+    assert_eq!(member.neighbours.len(), 16);
 }
