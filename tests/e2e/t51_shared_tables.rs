@@ -113,6 +113,11 @@ impl World {
         MEMBERS.iter().flat_map(of).collect()
     }
 
+    /// Waits until the run has told this.
+    fn hears(&mut self, line: &str) {
+        self.stage.run().wait_for_line(PATIENCE, |told| told.contains(line)).expect("it is told");
+    }
+
     fn flows(&self, to: Ipv4Addr) -> Vec<Flow> {
         let start = |n| Flow::start(&self.west, &self.east, SocketAddr::new(to.into(), PORT + n), RATE);
         (0..FLOWS).map(|n| start(n).expect("a flow")).collect()
@@ -225,6 +230,26 @@ mod all {
         assert_eq!(world.mapped("ringroad-fib"), before);
         all_resume(&flows, "routes have changed");
         drop((flows, by_later));
+        world.finish();
+    }
+
+    #[test]
+    fn members_avoid_a_gateway_that_does_not_answer_until_it_does() {
+        support::needs!(Root, Tun, Program("ip"));
+        let by_one = text("process", "", std::iter::once("10.31.63.0/24".to_owned()));
+        let by_two = by_one.replace("via='198.51.100.2'", "via=['198.51.100.2','198.51.100.3']");
+        let mut world = World::start(&by_two);
+        world.all_serve();
+        one_of_each(&world);
+        // The second gateway is not there yet.
+        world.hears("group trio: next hop 198.51.100.3 behind east is not reached");
+        let flows = world.flows(FAR);
+        world.all_forward();
+        world.east.ip(&["address", "add", "198.51.100.3/32", "dev", "t51-east"]).expect("an address");
+        world.hears("group trio: next hop 198.51.100.3 behind east is reached again");
+        all_resume(&flows, "the second gateway has come");
+        world.all_forward();
+        drop(flows);
         world.finish();
     }
 

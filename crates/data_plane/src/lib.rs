@@ -264,6 +264,9 @@ impl DataPlane {
         for nic in self.instance.take_plugged() {
             self.wire.say(&ToSupervisor::Plugged { nic })?;
         }
+        for (group, gateways) in self.instance.take_silent_gateways() {
+            self.wire.say(&ToSupervisor::SilentGateways { group, gateways })?;
+        }
         self.go_on_tracing()?;
         self.go_on_capturing()
     }

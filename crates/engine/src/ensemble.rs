@@ -21,6 +21,7 @@ mod behind;
 mod counters;
 mod ensembles;
 mod front;
+mod gateways;
 mod hosts;
 mod link;
 mod machine_seat;
@@ -57,6 +58,8 @@ use crate::tables::Tables;
 use balancers::Balancers;
 pub use counters::{EnsembleCounters, GroupNicCounters, SeatCounters};
 pub(crate) use ensembles::Ensembles;
+pub(crate) use gateways::Gateway;
+use gateways::Gateways;
 use hosts::{Heard, Spoken};
 use link::{Held, Link};
 use machine_seat::MachineSeat;
@@ -104,6 +107,7 @@ struct Core {
     /// Its neighbour table, where its members have one in common, and their desks.
     tables: Tables,
     asked: Mutex<Asked>,
+    gateways: Mutex<Gateways>,
     counters: EnsembleCounters,
 }
 
@@ -197,6 +201,7 @@ impl Core {
         *self.parked.lock().unwrap_or_else(PoisonError::into_inner) = group.parked_members();
         self.pull(group, |_| true);
         self.set_neighbours(group);
+        self.set_gateways(group);
     }
 
     /// Adds a member that is not there.
@@ -300,10 +305,12 @@ impl Ensemble {
             machines: Machines::new(group),
             tables: supplies.tables.clone(),
             asked: Mutex::default(),
+            gateways: Mutex::default(),
             counters: EnsembleCounters::default(),
         });
         core.enrol(group);
         core.set_neighbours(group);
+        core.set_gateways(group);
         core.doubt_neighbours(|_| true);
         Ok(core)
     }

@@ -1,21 +1,24 @@
 //! The route table that all firmware members of a group read, in memory that one process writes.
 
-use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use config::Router;
-use fib::{NextHop, Rib};
+use fib::Rib;
 use vmm::{RouteTable, SharedMemory};
 
+use crate::next_hops::gateway;
 use crate::routes::{Hops, entries, with_remedy};
 
 /// Network and length of a prefix.
 type Prefix = (u32, u8);
 /// What routes are to become: their next hops, or nothing.
-type Delta = BTreeMap<Prefix, Option<NextHop>>;
+type Delta = BTreeMap<Prefix, Option<Hops>>;
+/// A gateway, and the number of the NIC that it is behind.
+type Gateway = (usize, Ipv4Addr);
 
 /// The routes of a group, and their writer.
 pub struct GroupRoutes {
@@ -23,28 +26,31 @@ pub struct GroupRoutes {
     /// The table as its readers see it.
     view: RouteTable,
     /// What is in the table.
-    known: Mutex<BTreeMap<Prefix, NextHop>>,
+    known: Mutex<BTreeMap<Prefix, Hops>>,
     count: AtomicUsize,
+    /// Gateways that do not answer.
+    down: Mutex<BTreeSet<Gateway>>,
 }
 
 impl GroupRoutes {
     /// Creates a table with the routes of a member, which are those of all.
     ///
     /// # Errors
-    /// One line: a route has several next hops, there is no room, or no memory.
+    /// One line: there is no room, or no memory.
     pub fn new(member: &Router) -> Result<Self> {
-        let wanted = wanted(member)?;
+        let wanted = wanted(member);
         let long = wanted.keys().filter(|(_, len)| *len > 24).count();
         // The table cannot move while members read it; unused room costs nothing.
         let table = RouteTable::new(2 * long + member.long_routes() as usize)?;
         let view = RouteTable::view(table.memory().clone())?;
-        let group = Self { table, view, known: Mutex::default(), count: AtomicUsize::new(0) };
-        let all = wanted.into_iter().map(|(prefix, hop)| (prefix, Some(hop))).collect();
+        let (known, count, down) = (Mutex::default(), AtomicUsize::new(0), Mutex::default());
+        let group = Self { table, view, known, count, down };
+        let all = wanted.into_iter().map(|(prefix, hops)| (prefix, Some(hops))).collect();
         group.change(&all)?;
         Ok(group)
     }
 
-    fn known(&self) -> MutexGuard<'_, BTreeMap<Prefix, NextHop>> {
+    fn known(&self) -> MutexGuard<'_, BTreeMap<Prefix, Hops>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -69,7 +75,7 @@ impl GroupRoutes {
     /// # Errors
     /// One line: the table has no room for a route; then all are as they were.
     pub fn change_to(self: &Arc<Self>, member: &Router) -> Result<Option<RouteEdit>> {
-        let delta = self.delta_to(&wanted(member)?);
+        let delta = self.delta_to(&wanted(member));
         if delta.is_empty() {
             return Ok(None);
         }
@@ -78,11 +84,11 @@ impl GroupRoutes {
     }
 
     /// Returns what has to change so that these are the routes.
-    fn delta_to(&self, wanted: &BTreeMap<Prefix, NextHop>) -> Delta {
+    fn delta_to(&self, wanted: &BTreeMap<Prefix, Hops>) -> Delta {
         let known = self.known();
         let gone = known.keys().filter(|prefix| !wanted.contains_key(*prefix)).map(|prefix| (*prefix, None));
-        let changed = wanted.iter().filter(|(prefix, hop)| known.get(*prefix) != Some(*hop));
-        gone.chain(changed.map(|(prefix, hop)| (*prefix, Some(*hop)))).collect()
+        let changed = wanted.iter().filter(|(prefix, hops)| known.get(*prefix) != Some(*hops));
+        gone.chain(changed.map(|(prefix, hops)| (*prefix, Some(hops.clone())))).collect()
     }
 
     /// Makes changes; returns what takes them back.
@@ -91,15 +97,44 @@ impl GroupRoutes {
         let made = self.table.change(0, |rib| change_all(rib, &known, delta));
         made.context("a group without a route table")??;
         let mut back = Delta::new();
-        for (prefix, hop) in delta {
-            let before = match hop {
-                Some(hop) => known.insert(*prefix, *hop),
+        for (prefix, hops) in delta {
+            let before = match hops {
+                Some(hops) => known.insert(*prefix, hops.clone()),
                 None => known.remove(prefix),
             };
             back.insert(*prefix, before);
         }
         self.count.store(known.len(), Relaxed);
+        // Next hops that are new have no marks yet.
+        self.mark(&self.down());
         Ok(back)
+    }
+
+    fn down(&self) -> MutexGuard<'_, BTreeSet<Gateway>> {
+        self.down.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has the flows of routes by several gateways avoid these, which do not answer, each by the number of its NIC, and no others. Returns
+    /// those that were avoided before.
+    pub fn set_down(&self, gateways: BTreeSet<(usize, Ipv4Addr)>) -> BTreeSet<(usize, Ipv4Addr)> {
+        let mut down = self.down();
+        let before = std::mem::replace(&mut *down, gateways);
+        self.mark(&down);
+        before
+    }
+
+    /// Has flows avoid the same gateways as in another table.
+    pub fn avoid_as(&self, other: &Self) {
+        let down = other.down().clone();
+        self.set_down(down);
+    }
+
+    /// Marks next hops, each by one word.
+    fn mark(&self, down: &BTreeSet<Gateway>) {
+        self.table.set_down(|_, _, _, hop| match gateway(hop) {
+            Some((nic, IpAddr::V4(ip))) => down.contains(&(nic, ip)),
+            _ => false,
+        });
     }
 
     /// Returns how many numbers and entries are out of use but may still be read.
@@ -153,27 +188,20 @@ fn counts(delta: &Delta) -> (usize, usize) {
     (changed, delta.len() - changed)
 }
 
-/// Returns the routes of a member, each with its only next hop.
-fn wanted(member: &Router) -> Result<BTreeMap<Prefix, NextHop>> {
-    let mut wanted = BTreeMap::new();
-    for (network, len, hops) in entries(member, 0) {
-        let Hops::One(hop) = hops else {
-            bail!("a group has no common table with routes by several gateways")
-        };
-        wanted.insert((network, len), hop);
-    }
-    Ok(wanted)
+/// Returns the routes of a member with their next hops.
+fn wanted(member: &Router) -> BTreeMap<Prefix, Hops> {
+    entries(member, 0).map(|(network, len, hops)| ((network, len), hops)).collect()
 }
 
 /// Makes all changes, or none: new routes become visible before old ones are removed.
-fn change_all(rib: &mut Rib<'_>, known: &BTreeMap<Prefix, NextHop>, delta: &Delta) -> Result<()> {
-    let (added, removed): (Vec<_>, Vec<_>) = delta.iter().partition(|(_, hop)| hop.is_some());
-    let order: Vec<(&Prefix, &Option<NextHop>)> = added.into_iter().chain(removed).collect();
-    for (done, (prefix, hop)) in order.iter().enumerate() {
-        if let Err(error) = put(rib, **prefix, **hop) {
+fn change_all(rib: &mut Rib<'_>, known: &BTreeMap<Prefix, Hops>, delta: &Delta) -> Result<()> {
+    let (added, removed): (Vec<_>, Vec<_>) = delta.iter().partition(|(_, hops)| hops.is_some());
+    let order: Vec<(&Prefix, &Option<Hops>)> = added.into_iter().chain(removed).collect();
+    for (done, (prefix, hops)) in order.iter().enumerate() {
+        if let Err(error) = put(rib, **prefix, hops.as_ref()) {
             for (prefix, _) in order[..done].iter().rev() {
                 // This cannot fail, as above.
-                let _ = put(rib, **prefix, known.get(*prefix).copied());
+                let _ = put(rib, **prefix, known.get(*prefix));
             }
             return Err(error);
         }
@@ -181,9 +209,10 @@ fn change_all(rib: &mut Rib<'_>, known: &BTreeMap<Prefix, NextHop>, delta: &Delt
     Ok(())
 }
 
-fn put(rib: &mut Rib<'_>, (network, len): Prefix, hop: Option<NextHop>) -> Result<()> {
-    let done = match hop {
-        Some(hop) => rib.add(network, len, hop),
+fn put(rib: &mut Rib<'_>, (network, len): Prefix, hops: Option<&Hops>) -> Result<()> {
+    let done = match hops {
+        Some(Hops::One(hop)) => rib.add(network, len, *hop),
+        Some(Hops::Several(ways)) => rib.add_ways(network, len, ways),
         None => rib.remove(network, len),
     };
     done.map_err(with_remedy).with_context(|| format!("route {}/{len}", Ipv4Addr::from_bits(network)))

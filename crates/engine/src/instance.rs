@@ -13,6 +13,7 @@ mod status;
 mod waiting;
 
 use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -20,7 +21,7 @@ use anyhow::{Context, Result, bail};
 use api::CpuSharing;
 use attach::HandedOver;
 use config::Plan;
-use config::learned::Lesson;
+use config::learned::{LearnedGateway, Lesson};
 use switch::Switch;
 
 pub use running::RunningRouter;
@@ -311,6 +312,14 @@ impl Instance {
     /// cable since the last call; the caller passes them on to the processes of these routers.
     pub fn take_plugged(&mut self) -> Vec<String> {
         std::mem::take(&mut self.context.plugged)
+    }
+
+    /// Takes the gateways that members of groups with one route table are to avoid, because they do not answer: of each group for which
+    /// they are others than at the last call.
+    pub fn take_silent_gateways(&self) -> Vec<(String, Vec<LearnedGateway>)> {
+        let told = |(nic, ip): (usize, Ipv4Addr)| LearnedGateway { link: nic as u8, ip: ip.into() };
+        let all = self.context.ensembles.take_gateways().into_iter();
+        all.map(|(group, gateways)| (group, gateways.into_iter().map(told).collect())).collect()
     }
 
     /// Tells a router that another host may now be at the other end of the cable of its NIC (`edge.wan`): it

@@ -78,6 +78,7 @@ fn fill_six(rib: &mut six::Rib<'_>, plan: &Router, table: usize) -> Result<()> {
 }
 
 /// Next hops of a route.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Hops {
     One(NextHop),
     Several(Vec<Way>),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use api::CpuSharing;
 use config::Plan;
-use config::learned::Lesson;
+use config::learned::{LearnedGateway, Lesson};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -168,6 +168,13 @@ pub enum ToSupervisor {
     Plugged {
         /// The NIC: `edge.wan`.
         nic: String,
+    },
+    /// The gateways that members of a group with one route table are to avoid, because they do not answer, whenever they change.
+    SilentGateways {
+        /// The group.
+        group: String,
+        /// All of them.
+        gateways: Vec<LearnedGateway>,
     },
     /// Kill this child process of a router, if it still exists.
     Kill {

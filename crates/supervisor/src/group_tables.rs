@@ -4,6 +4,8 @@
 //! They outlive the data plane and the processes of members. A change of routes is made when a plan is prepared, and taken back
 //! unless that becomes the plan that runs.
 
+mod gateways;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::fs::File;
@@ -13,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result};
 use bootinfo::Desk;
-use config::forwarding::RouteType;
+use config::forwarding::{self, RouteType};
 use config::{Address, Group, Plan, Router};
 use engine::{GroupRoutes, RouteEdit};
 use link::SupplyKind;
@@ -135,6 +137,9 @@ impl GroupTables {
         opened.edits.into_iter().for_each(RouteEdit::keep);
         let mut gone = OpenTables::default();
         for (name, tables) in opened.open.groups {
+            // What answers does so whatever table there is.
+            let known = self.open.groups.get(&name);
+            known.into_iter().for_each(|known| tables.routes.avoid_as(&known.routes));
             let old = self.open.groups.insert(name.clone(), tables);
             gone.groups.extend(old.map(|old| (name, old)));
         }
@@ -243,7 +248,8 @@ pub(crate) fn changes(from: &Plan, to: &Plan) -> Vec<api::Change> {
 
 /// How many routes of a group are new or different, and how many gone; `None`: none.
 fn differing(old: &Router, new: &Router) -> Option<(usize, usize)> {
-    if (&old.routes, &old.forwarding.refused) == (&new.routes, &new.forwarding.refused) {
+    let (before, after) = (&old.forwarding, &new.forwarding);
+    if old.routes == new.routes && before.refused == after.refused && before.spread == after.spread {
         return None;
     }
     let (old, new) = (by_destination(old), by_destination(new));
@@ -252,13 +258,23 @@ fn differing(old: &Router, new: &Router) -> Option<(usize, usize)> {
     (changed + removed > 0).then_some((changed, removed))
 }
 
-/// The way of a route: gateway and NIC, or the type of one by which nothing is forwarded.
-type Way = (Option<Ipv4Addr>, Option<usize>, Option<RouteType>);
+/// The way of a route.
+#[derive(PartialEq, Eq)]
+enum Way<'r> {
+    /// By a gateway, or none, and a NIC.
+    One(Option<Ipv4Addr>, usize),
+    /// By several gateways.
+    Several(&'r [forwarding::Way]),
+    /// The type of one by which nothing is forwarded.
+    Refused(RouteType),
+}
 
-fn by_destination(router: &Router) -> BTreeMap<String, Way> {
-    let ways = router.routes.iter().map(|route| (route.to.to_string(), (route.via, Some(route.nic), None)));
-    let refused = router.forwarding.refused.iter();
-    ways.chain(refused.map(|route| (route.to.to_string(), (None, None, Some(route.kind))))).collect()
+fn by_destination(router: &Router) -> BTreeMap<String, Way<'_>> {
+    let more = &router.forwarding;
+    let one = router.routes.iter().map(|route| (route.to.to_string(), Way::One(route.via, route.nic)));
+    let several = more.spread.iter().map(|route| (route.to.to_string(), Way::Several(&route.ways)));
+    let refused = more.refused.iter().map(|route| (route.to.to_string(), Way::Refused(route.kind)));
+    one.chain(several).chain(refused).collect()
 }
 
 fn file_of(memory: &SharedMemory) -> Result<&File> {

@@ -264,7 +264,10 @@ impl Supervisor {
                 self.process_has_learned((name, &router), (late, epoch), now);
             }
             // It has no children and serves no other router's NIC; `Pong` is handled where the link is read.
-            ToSupervisor::Kill { .. } | ToSupervisor::Plugged { .. } | ToSupervisor::Pong => {}
+            ToSupervisor::Kill { .. }
+            | ToSupervisor::Plugged { .. }
+            | ToSupervisor::SilentGateways { .. }
+            | ToSupervisor::Pong => {}
         }
         Ok(())
     }

@@ -1,17 +1,22 @@
 //! Which groups have one route table and one neighbour table for all of their members.
 
+use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv4Addr};
+
 use super::Group;
-use crate::forwarding::Destination;
+use crate::forwarding::{Destination, SpreadRoute};
 use crate::plan::{Plan, Router};
 
 impl Group {
-    /// Whether its members have one route table and one neighbour table, which the host writes. A member with routes by several
-    /// gateways has a table of its own: it tells its own host which of them it does not reach.
+    /// Whether its members have one route table and one neighbour table, which the host writes.
     pub fn shares_tables(&self) -> bool {
         let Router { forwarding, .. } = &self.pattern;
         let has_six = !forwarding.routes6.is_empty() || !forwarding.neighbours6.is_empty();
         let refuses_six = forwarding.refused.iter().any(|route| matches!(route.to, Destination::V6(_)));
-        let is_plain = forwarding.spread.is_empty() && forwarding.interfaces.is_empty();
+        let is_four = |route: &SpreadRoute| {
+            matches!(route.to, Destination::V4(_)) && route.ways.iter().all(|way| way.via.is_ipv4())
+        };
+        let is_plain = forwarding.spread.iter().all(is_four) && forwarding.interfaces.is_empty();
         // What a control plane finds is taught to each member by itself.
         self.pattern.control.is_none()
             && is_plain
@@ -19,6 +24,20 @@ impl Group {
             && !refuses_six
             && self.pattern.tables() == 1
             && !self.pattern.is_in_kernel()
+    }
+
+    /// The gateways of its routes by several ones, each with the number of its NIC, where the host sees for all members whether they
+    /// answer.
+    pub fn common_gateways(&self) -> BTreeSet<(usize, Ipv4Addr)> {
+        if !self.shares_tables() {
+            return BTreeSet::new();
+        }
+        let ways = self.pattern.forwarding.spread.iter().flat_map(|route| &route.ways);
+        let of = ways.filter_map(|way| match way.via {
+            IpAddr::V4(ip) => Some((way.nic, ip)),
+            IpAddr::V6(_) => None,
+        });
+        of.collect()
     }
 }
 
@@ -36,7 +55,8 @@ impl Plan {
         group.is_some_and(Group::shares_tables)
     }
 
-    /// Forgets the routes that the supervisor keeps for the members of groups: nobody else needs to know them.
+    /// Forgets the routes that the supervisor keeps for the members of groups: nobody else needs to know them, but for those by several
+    /// gateways of a group, of which the data plane sees whether they answer.
     pub(crate) fn forget_common_routes(&mut self) {
         let routers = std::mem::take(&mut self.routers);
         let without = |mut router: Router| {
@@ -46,8 +66,11 @@ impl Plan {
             router
         };
         self.routers = routers.into_iter().map(without).collect();
-        let groups = self.groups.iter_mut().filter(|group| group.shares_tables());
-        groups.for_each(|group| group.pattern.forget_routes());
+        for group in self.groups.iter_mut().filter(|group| group.shares_tables()) {
+            let spread = std::mem::take(&mut group.pattern.forwarding.spread);
+            group.pattern.forget_routes();
+            group.pattern.forwarding.spread = spread;
+        }
     }
 }
 
@@ -56,5 +79,6 @@ impl Router {
     pub(crate) fn forget_routes(&mut self) {
         self.routes.clear();
         self.forwarding.refused.clear();
+        self.forwarding.spread.clear();
     }
 }

@@ -229,7 +229,7 @@ fn what_a_file_does_not_say_of_a_group_is_as_the_table_has_it() {
 }
 
 #[test]
-fn members_have_one_table_of_routes_unless_one_has_several_gateways() {
+fn members_have_one_table_of_routes_which_the_supervisor_keeps() {
     let route = "[[group.route]]\nto = '10.0.0.0/8'\nvia = '192.0.2.9'\n[[group.route]]\nto = '11.0.0.0/8'\ntype = 'blackhole'\n";
     let mut plan = good(&(PARALLEL.to_owned() + route));
     assert_eq!(plan.choose_engines(&HostFacts::default()), None);
@@ -251,10 +251,27 @@ fn members_have_one_table_of_routes_unless_one_has_several_gateways() {
     }
     assert_eq!(plane.of_data_plane(), plane, "the same when it is told again");
     assert_eq!(own.routers[0].neighbours, plan.groups[0].neighbours(), "neighbours for probes among them");
-    let several = "[[group.route]]\nto = '10.0.0.0/8'\nvia = ['192.0.2.8', '192.0.2.9']\n";
-    let mut plan = good(&(PARALLEL.to_owned() + several));
+    let mut plan = good(&PARALLEL.replace("spread = \"flow\"", "control = {}"));
     assert_eq!(plan.choose_engines(&HostFacts::default()), None);
-    assert_eq!(plan.sharing().count(), 0);
+    assert_eq!(plan.sharing().count(), 0, "each is taught what a control plane finds");
     assert_eq!(plan.of_data_plane().routers[0].routes, plan.routers[0].routes);
     assert_eq!(plan.of_isolated("core_1").expect("there is one").routers[0].routes, plan.routers[1].routes);
+}
+
+#[test]
+fn of_routes_by_several_gateways_the_data_plane_knows_those_of_the_group() {
+    let several = "[[group.route]]\nto = '10.0.0.0/8'\nvia = ['192.0.2.8', '192.0.2.9']\n\
+                   [[group.route]]\nto = '11.0.0.0/8'\nvia = ['192.0.2.9', '198.51.100.9']\n";
+    let mut plan = good(&(PARALLEL.to_owned() + several));
+    assert_eq!(plan.choose_engines(&HostFacts::default()), None);
+    assert_eq!((plan.sharing().count(), plan.routers[1].forwarding.spread.len()), (1, 2));
+    let plane = plan.of_data_plane();
+    let own = plan.of_isolated("core_1").expect("there is one");
+    assert!(plane.routers.iter().chain(&own.routers).all(|router| router.forwarding.spread.is_empty()));
+    assert_eq!(plane.of_data_plane(), plane, "the same when it is told again");
+    let due = [(0, [192, 0, 2, 8]), (0, [192, 0, 2, 9]), (1, [198, 51, 100, 9])];
+    let due: Vec<(usize, Ipv4Addr)> = due.into_iter().map(|(nic, ip)| (nic, ip.into())).collect();
+    assert_eq!(plane.groups[0].common_gateways().into_iter().collect::<Vec<_>>(), due);
+    let taught = good(&(PARALLEL.replace("spread = \"flow\"", "control = {}") + several));
+    assert!(taught.groups[0].common_gateways().is_empty(), "each member sees for itself");
 }

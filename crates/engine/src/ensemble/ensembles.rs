@@ -1,5 +1,6 @@
 //! The groups of an instance: found by the routers that are parts of them, and told what the plan wants.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use anyhow::{Context, Result};
@@ -8,7 +9,7 @@ use config::{Group, Nic, Plan, Router};
 use switch::Switch;
 
 use super::seat::{Aside, Member};
-use super::{Ensemble, News, Voice, has_serving, may_become};
+use super::{Ensemble, Gateway, News, Voice, has_serving, may_become};
 use crate::counts::CounterRegistry;
 use crate::supplies::HostServices;
 
@@ -236,6 +237,15 @@ impl Ensembles {
             members.filter_map(state).collect::<Vec<_>>()
         };
         self.running().into_iter().filter(|ensemble| ensemble.core.machines.is_some()).flat_map(of).collect()
+    }
+
+    /// Gateways that members of a group with one route table are to avoid, of each group for which they are others than at the last call.
+    pub(crate) fn take_gateways(&self) -> Vec<(String, BTreeSet<Gateway>)> {
+        let of = |ensemble: Arc<Ensemble>| {
+            let gateways = ensemble.core.take_gateways()?;
+            Some((ensemble.group.name.clone(), gateways))
+        };
+        self.running().into_iter().filter_map(of).collect()
     }
 
     /// Has balancers look for frames by links that were replaced.

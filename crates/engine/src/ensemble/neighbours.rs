@@ -33,7 +33,7 @@ const BURST: u32 = 64;
 const ATTEMPTS: usize = 100;
 
 /// The members that there are, by number.
-type Members = BTreeMap<u16, Arc<Member>>;
+pub(super) type Members = BTreeMap<u16, Arc<Member>>;
 
 /// What members have asked, and what is to be asked of neighbours.
 #[derive(Default)]
@@ -152,6 +152,7 @@ impl Core {
         for probe in probes {
             self.probe_neighbour(probe, (members, now));
         }
+        self.attend_gateways(&table, (members, now));
         Some(now + LOOK)
     }
 
@@ -199,9 +200,10 @@ impl Core {
         self.send_question(nic, question, members);
     }
 
-    /// Sends an ARP request by a link, on which some member has a way out; behind balancers that are virtual machines none has.
-    fn send_question(&self, nic: usize, mut question: Spoken, members: &Members) {
-        let Some(link) = self.links.get(nic) else { return };
+    /// Sends an ARP request by a link, on which some member has a way out; behind balancers that are virtual machines none has. Whether it
+    /// was sent.
+    pub(super) fn send_question(&self, nic: usize, mut question: Spoken, members: &Members) -> bool {
+        let Some(link) = self.links.get(nic) else { return false };
         let out = || members.values().find_map(|member| member.out(nic));
         let sent = match self.front(nic) {
             Some(front) => front.send_outside(&mut question),
@@ -209,6 +211,7 @@ impl Core {
         };
         let counter = if sent > 0 { &link.counters.arp_asked } else { &link.counters.drop_asked };
         counter.add_shared(1);
+        sent > 0
     }
 }
 

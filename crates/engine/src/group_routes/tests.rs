@@ -1,3 +1,4 @@
+use fib::NextHop;
 use proptest::prelude::*;
 
 use super::*;
@@ -113,6 +114,51 @@ fn the_file_says_how_much_room_there_is_for_long_prefixes() {
     large.change_to(&with_room(600, &routes)).expect("room").expect("a change").keep();
     assert_eq!(hop(&reader(&large), [10, 2, 87, 1]).len(), 1, "the last one");
     assert!(large.memory().len() > small.memory().len());
+}
+
+/// A member of a group with these routes, each by two gateways behind the NIC `w`.
+fn with_ways(routes: &[(&str, [u8; 2])]) -> Router {
+    let route = |(to, [one, other]): &(&str, [u8; 2])| {
+        format!("[[group.route]]\nto = '{to}'\nvia = ['192.0.2.{one}', '192.0.2.{other}']\n")
+    };
+    let text = FILE.to_owned() + &routes.iter().map(route).collect::<String>();
+    let plan = config::parse(&text, "group.toml").expect("a file");
+    plan.routers.into_iter().next().expect("a member")
+}
+
+#[test]
+fn flows_avoid_gateways_that_do_not_answer_also_on_routes_that_come_later() {
+    let group = Arc::new(GroupRoutes::new(&with_ways(&[("10.1.0.0/16", [7, 8])])).expect("a table"));
+    let table = reader(&group);
+    // The gateways that some flows take, by their last octets.
+    let taken = |to: [u8; 4]| -> BTreeSet<u8> {
+        let flows = (0..64_u32).map(|number| number.wrapping_mul(0x9e37_79b9));
+        let first = flows.map(|flow| table.choices(0, Ipv4Addr::from(to).into(), flow)[0]);
+        let octet = |hop: NextHop| match hop {
+            NextHop::Gateway { nic: 0, gateway } => gateway as u8,
+            other => panic!("{other:?}"),
+        };
+        first.map(octet).collect()
+    };
+    let silent = |gateway: u8| BTreeSet::from([(0, Ipv4Addr::new(192, 0, 2, gateway))]);
+    assert_eq!(taken([10, 1, 0, 1]), BTreeSet::from([7, 8]));
+    assert_eq!(group.set_down(silent(7)), BTreeSet::new());
+    assert_eq!(taken([10, 1, 0, 1]), BTreeSet::from([8]));
+    assert_eq!(group.set_down(silent(9)), silent(7));
+    assert_eq!(taken([10, 1, 0, 1]), BTreeSet::from([7, 8]));
+    let more = with_ways(&[("10.1.0.0/16", [7, 8]), ("10.2.0.0/16", [8, 9])]);
+    let edit = group.change_to(&more).expect("room").expect("a change");
+    assert_eq!((edit.counts(), taken([10, 2, 0, 1])), ((1, 0), BTreeSet::from([8])));
+    drop(edit);
+    assert_eq!(hop(&table, [10, 2, 0, 1]), vec![], "it was taken back");
+    // Another gateway in place of one is a change of the route.
+    group.change_to(&with_ways(&[("10.1.0.0/16", [8, 9])])).expect("room").expect("a change").keep();
+    assert_eq!(taken([10, 1, 0, 1]), BTreeSet::from([8]));
+    let other = GroupRoutes::new(&with_ways(&[("10.1.0.0/16", [8, 9])])).expect("a table");
+    other.avoid_as(&group);
+    assert_eq!(other.set_down(BTreeSet::new()), silent(9));
+    group.set_down(BTreeSet::new());
+    assert_eq!(taken([10, 1, 0, 1]), BTreeSet::from([8, 9]));
 }
 
 #[test]

@@ -72,6 +72,40 @@ fn routes_change_when_a_plan_is_prepared_and_stay_only_if_it_becomes_what_runs()
 }
 
 #[test]
+fn gateways_that_do_not_answer_are_avoided_in_the_next_table_as_well() {
+    use std::collections::BTreeSet;
+    use std::net::Ipv4Addr;
+
+    let several = |long_routes: u32, last: u8| {
+        let text = format!(
+            "[switch.lan]\n[[group]]\nname = 'core'\nkind = 'parallel'\nmembers = 2\nlong_routes = {long_routes}\n\
+             route = [{{ to = '10.0.0.0/8', via = ['192.0.2.2', '192.0.2.{last}'] }}]\n\
+             [[group.nic]]\nname = 'lan'\nattach = 'switch:lan'\naddress = '192.0.2.1/24'\n"
+        );
+        config::parse(&text, "x.toml").expect("good")
+    };
+    let (first, turned) = (several(10, 3), several(10, 4));
+    let told: Vec<String> = changes(&first, &turned).into_iter().map(|change| change.what).collect();
+    assert_eq!(told, ["group core: 1 routes added or turned, 0 removed"]);
+    let mut tables = after(&first);
+    let silent = BTreeSet::from([(0, Ipv4Addr::new(192, 0, 2, 3))]);
+    assert_eq!(tables.avoid("core", silent.clone()), Some(BTreeSet::new()));
+    assert_eq!(tables.avoid("other", silent.clone()), None);
+    let pattern = &first.groups[0].pattern;
+    let lines = gateways::changes(pattern, &BTreeSet::new(), &silent);
+    let lost = "next hop 192.0.2.3 behind lan is not reached: its flows take the others of their routes";
+    assert_eq!(lines, [lost]);
+    let lines = gateways::changes(pattern, &silent, &BTreeSet::new());
+    assert_eq!(lines, ["next hop 192.0.2.3 behind lan is reached again and has its flows back"]);
+    let larger = several(100_000, 3);
+    let memory = routes(&tables).memory().clone();
+    let opened = GroupTables::open(&larger, &tables.held()).expect("opened");
+    tables.adopt(opened, &larger);
+    assert!(!Arc::ptr_eq(&memory, routes(&tables).memory()));
+    assert_eq!(tables.avoid("core", BTreeSet::new()), Some(silent));
+}
+
+#[test]
 fn with_more_room_for_routes_members_get_another_table_that_has_the_routes_of_the_new_plan() {
     let first = plan(2, "192.0.2.1", &["10.1.0.0/16"]);
     let mut tables = after(&first);

@@ -27,7 +27,11 @@ struct Bench {
 }
 
 fn bench() -> Bench {
-    let plan = config::parse(FILE, "group.toml").expect("a file");
+    bench_of(FILE)
+}
+
+fn bench_of(text: &str) -> Bench {
+    let plan = config::parse(text, "group.toml").expect("a file");
     let made = Made::of(&plan.routers);
     let core = core(&plan.groups[0], &made);
     let (out, wire) = ingress(256).expect("a queue");
@@ -112,6 +116,51 @@ fn what_all_members_ask_for_is_asked_once_and_known_to_all() {
     assert_eq!(bench.look(at(200)), [], "it is known");
     assert_eq!(bench.core.counters.questions.get(), 5);
     assert_eq!(bench.core.links[0].counters.arp_asked.get(), 1);
+}
+
+#[test]
+fn a_gateway_is_asked_for_in_any_case_and_avoided_while_it_does_not_answer() {
+    let silent = u32::from_be_bytes([192, 0, 2, 8]);
+    let route = "[[group.route]]\nto = '10.0.0.0/8'\nvia = ['192.0.2.7', '192.0.2.8']\n";
+    let mut bench = bench_of(&FILE.replace("[[group.nic]]", &format!("{route}[[group.nic]]")));
+    let news = |bench: &Bench| -> Option<Vec<(usize, u32)>> {
+        let gateways = bench.core.take_gateways()?;
+        Some(gateways.into_iter().map(|(nic, ip)| (nic, ip.to_bits())).collect())
+    };
+    assert_eq!(news(&bench), Some(vec![]), "it is told at first as well");
+    assert_eq!(bench.look(at(0)), [(HOST, Mac::BROADCAST), (silent, Mac::BROADCAST)]);
+    bench.answer(at(1));
+    assert_eq!(bench.look(at(990)), [], "one is known, and the other one was asked for just now");
+    for second in [1, 2] {
+        assert_eq!(bench.look(at(1000 * second)), [(silent, Mac::BROADCAST)]);
+        assert_eq!(news(&bench), None);
+    }
+    assert_eq!(bench.look(at(3000)), [(silent, Mac::BROADCAST)], "it may come back");
+    assert_eq!((news(&bench), news(&bench)), (Some(vec![(0, silent)]), None));
+    bench.table().learn(Neighbour { nic: 0, ip: Ip::v4(silent), mac: STATION }, true, 3500);
+    assert_eq!((bench.look(at(4000)), news(&bench)), (vec![], Some(vec![])));
+    // Without a cable none is reached, whatever is known.
+    bench.core.links[0].set_pulled(true);
+    assert_eq!(bench.look(at(4010)), []);
+    assert_eq!(news(&bench), Some(vec![(0, HOST), (0, silent)]));
+}
+
+#[test]
+fn gateways_that_nobody_can_ask_for_are_not_blamed_and_those_of_a_plan_before_are_forgotten() {
+    let route = "[[group.route]]\nto = '10.0.0.0/8'\nvia = ['192.0.2.7', '192.0.2.8']\n";
+    let mut bench = bench_of(&FILE.replace("[[group.nic]]", &format!("{route}[[group.nic]]")));
+    bench.members.clear();
+    for second in 0..9 {
+        assert_eq!(bench.look(at(1000 * second)), []);
+    }
+    assert_eq!(bench.core.take_gateways(), Some([].into()));
+    bench.core.links[0].set_pulled(true);
+    bench.look(at(10_000));
+    assert!(bench.core.take_gateways().is_some_and(|gateways| gateways.len() == 2));
+    let plan = config::parse(FILE, "group.toml").expect("a file");
+    bench.core.set_gateways(&plan.groups[0]);
+    bench.look(at(10_010));
+    assert_eq!((bench.core.take_gateways(), bench.core.take_gateways()), (Some([].into()), None));
 }
 
 #[test]

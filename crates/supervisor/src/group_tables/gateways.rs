@@ -1,0 +1,52 @@
+//! Gateways of groups whose members have one route table: the data plane sees for all members which of them do not answer.
+
+use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv4Addr};
+
+use config::Router;
+use config::learned::LearnedGateway;
+use telemetry::Kind;
+
+use super::GroupTables;
+use crate::Supervisor;
+
+/// A gateway: the number of its NIC, and its address.
+type Gateway = (usize, Ipv4Addr);
+
+impl GroupTables {
+    /// Has the flows of a group avoid these gateways, and no others; returns those that were avoided before. `None`: its members have no
+    /// table in common.
+    pub(super) fn avoid(&self, group: &str, gateways: BTreeSet<Gateway>) -> Option<BTreeSet<Gateway>> {
+        Some(self.open.groups.get(group)?.routes.set_down(gateways))
+    }
+}
+
+impl Supervisor {
+    /// The data plane has told which gateways of a group do not answer: all of them.
+    pub(crate) fn avoid_gateways(&mut self, group: &str, silent: &[LearnedGateway]) {
+        let gateway = |told: &LearnedGateway| match told.ip {
+            IpAddr::V4(ip) => Some((usize::from(told.link), ip)),
+            IpAddr::V6(_) => None,
+        };
+        let now: BTreeSet<Gateway> = silent.iter().filter_map(gateway).collect();
+        let Some(before) = self.resources.tables.avoid(group, now.clone()) else { return };
+        let pattern = self.running.plan.group(group).map(|group| &group.pattern);
+        let lines = pattern.map_or_else(Vec::new, |pattern| changes(pattern, &before, &now));
+        for line in lines {
+            self.events.record(Kind::Notice, format!("group {group}: {line}"));
+            self.display.leave();
+        }
+    }
+}
+
+/// What is to be told where other gateways are avoided than before.
+pub(super) fn changes(pattern: &Router, before: &BTreeSet<Gateway>, now: &BTreeSet<Gateway>) -> Vec<String> {
+    let name = |(nic, ip): &Gateway| format!("{ip} behind {}", pattern.link_name(*nic).unwrap_or("?"));
+    let lost = now.difference(before).map(|gateway| {
+        format!("next hop {} is not reached: its flows take the others of their routes", name(gateway))
+    });
+    let back = before
+        .difference(now)
+        .map(|gateway| format!("next hop {} is reached again and has its flows back", name(gateway)));
+    lost.chain(back).collect()
+}
