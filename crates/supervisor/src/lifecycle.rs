@@ -254,7 +254,7 @@ impl Supervisor {
             ToSupervisor::Threads { threads } => self.note_threads(None, threads, now),
             ToSupervisor::FindThread { owner } => self.asked_to_find(owner, now),
             ToSupervisor::Plugged { nic } => self.cable_changed(nic, now),
-            ToSupervisor::SilentGateways { group, gateways } => self.avoid_gateways(&group, &gateways),
+            ToSupervisor::SilentGateways { group, gateways } => self.avoid_gateways(&group, &gateways, now),
             ToSupervisor::Spawn { router, jumbo } => self.spawn(&router, jumbo, now),
             ToSupervisor::Kill { router, pid } => self.children.kill(&router, pid, now),
             // Handled where the link is read.

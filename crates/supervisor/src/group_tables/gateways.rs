@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr};
+use std::time::Instant;
 
 use config::Router;
 use config::learned::LearnedGateway;
@@ -23,7 +24,7 @@ impl GroupTables {
 
 impl Supervisor {
     /// The data plane has told which gateways of a group do not answer: all of them.
-    pub(crate) fn avoid_gateways(&mut self, group: &str, silent: &[LearnedGateway]) {
+    pub(crate) fn avoid_gateways(&mut self, group: &str, silent: &[LearnedGateway], at: Instant) {
         let gateway = |told: &LearnedGateway| match told.ip {
             IpAddr::V4(ip) => Some((usize::from(told.link), ip)),
             IpAddr::V6(_) => None,
@@ -33,7 +34,8 @@ impl Supervisor {
         let pattern = self.running.plan.group(group).map(|group| &group.pattern);
         let lines = pattern.map_or_else(Vec::new, |pattern| changes(pattern, &before, &now));
         for line in lines {
-            self.events.record(Kind::Notice, format!("group {group}: {line}"));
+            let line = format!("group {group}: {line}");
+            self.events.record_from_data_plane(Kind::Notice.name(), None, line, at);
             self.display.leave();
         }
     }
