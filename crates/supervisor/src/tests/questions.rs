@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use api::{Answer, Counters, Fate, Packet, Request};
+use config::learned::LearnedGateway;
 use link::{ToPlane, ToSupervisor};
 
 use super::stage::{ONE, Scripted, Stage};
+use crate::group_tables::{GroupTables, OpenTables};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -189,6 +191,30 @@ fn what_a_process_says_of_who_serves_its_nics_is_not_told() {
     own.say(&event(false, "NIC lan: handed to nobody yet"));
     stage.turn().expect("it goes on");
     assert_eq!(stage.lines("NIC lan"), ["NIC lan: handed to nobody yet"]);
+}
+
+#[test]
+fn gateways_of_a_group_are_told_of_when_they_are_lost_and_when_they_are_back() {
+    let text = "[switch.lan]\n[[group]]\nname = 'core'\nkind = 'parallel'\nmembers = 2\nengine = 'process'\n\
+                route = [{ to = '10.0.0.0/8', via = ['192.0.2.2', '192.0.2.3'] }]\n\
+                [[group.nic]]\nname = 'lan'\nattach = 'switch:lan'\naddress = '192.0.2.1/24'\n";
+    let mut stage = Stage::up(text);
+    let plan = stage.plan().clone();
+    stage.supervisor().resources.tables = GroupTables::open(&plan, &OpenTables::default()).expect("memory");
+    let gateway = |last: u8| LearnedGateway { link: 0, ip: [192, 0, 2, last].into() };
+    for (group, last) in
+        [("core", None), ("core", Some(3)), ("core", Some(3)), ("other", Some(2)), ("core", None)]
+    {
+        let gateways = last.into_iter().map(gateway).collect();
+        stage.plane().say(&ToSupervisor::SilentGateways { group: group.to_owned(), gateways });
+    }
+    stage.turn().expect("it goes on");
+    let lines = [
+        "is not reached: its flows take the others of their routes",
+        "is reached again and has its flows back",
+    ];
+    let lines = lines.map(|line| format!("group core: next hop 192.0.2.3 behind lan {line}"));
+    assert_eq!(stage.lines("next hop"), lines);
 }
 
 /// The data plane, in a user namespace of its own, knows at most a process number.
