@@ -69,8 +69,8 @@ fn keys_of_stages(section: &Section<'_>, group: &Group) {
     };
     let has_bridge = stages.interconnect != Interconnect::Switch;
     if stages.remote > 0 && !(group.has_machines() && has_bridge) {
-        let what =
-            "other hosts are reached by a bridge: write balancer = \"vm\" and interconnect = \"bridge:NAME\"";
+        let what = "other hosts are reached by a bridge: write balancer = \"vm\" and interconnect = \"bridge:NAME\", or \
+                    tunnels in place of it";
         refuse("remote", what);
     }
     if let Some(what) = trouble_of_tunnels(group, stages) {
