@@ -1,7 +1,12 @@
-//! Ports of switches that lead to kernel routers: frames pass between two network namespaces.
+//! Ports of switches that lead to kernel routers, between two network namespaces, and by a tunnel to another host.
+
+use std::net::{Ipv4Addr, UdpSocket};
+use std::time::Duration;
 
 use attach::HandedOver;
+use config::{KernelPath, KernelPort};
 use engine::{HostServices, Instance};
+use frame::{Mac, arp, ethernet};
 use uplink::{Netns, Tap, TapConfig};
 
 use crate::traffic::{alone, counters, plan, wait_for};
@@ -66,4 +71,60 @@ fn frames_pass_between_namespaces_as_the_plan_says() {
     assert!(runs(&east, &["ip", "link", "delete", "lan"]));
     instance.replace("east.lan", of_east()).expect("it is replaced");
     wait_for("an answer", answers);
+}
+
+/// A frame in which a station with this address asks for that of another one.
+fn request(sender_ip: u32, target_ip: u32) -> [u8; ethernet::SHORTEST] {
+    let (sender_mac, target_mac) = (Mac([2, 0, 0, 0, 1, 9]), Mac::default());
+    let packet =
+        arp::Packet { operation: arp::Operation::Request, sender_mac, sender_ip, target_mac, target_ip };
+    let header =
+        ethernet::Header { destination: Mac::BROADCAST, source: sender_mac, ethertype: ethernet::ARP };
+    let mut octets = [0; ethernet::SHORTEST];
+    header.write(&mut octets).expect("room");
+    packet.write(&mut octets[ethernet::HEADER..]).expect("room");
+    octets
+}
+
+#[test]
+fn frames_pass_between_a_namespace_and_the_other_end_of_a_tunnel() {
+    let west = match Netns::new() {
+        Ok(west) => west,
+        Err(error) => return println!("SKIPPED: {error}"),
+    };
+    let _turn = alone();
+    let socket = || UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a socket");
+    let (near, far) = (socket(), socket());
+    near.connect(far.local_addr().expect("an address")).expect("connected");
+    far.connect(near.local_addr().expect("an address")).expect("connected");
+    far.set_read_timeout(Some(Duration::from_millis(20))).expect("set");
+    let mut plan = kernel_ports(&["west"]);
+    let [router, nic, switch] = ["far", "lan", "lan"].map(str::to_owned);
+    plan.kernel_ports.push(KernelPort { router, nic, switch, path: KernelPath::Tunnel });
+    let tunnel = HandedOver { what: serde_json::Value::Null, descriptors: vec![near.into()] };
+    let opened = [
+        ("west.lan".to_owned(), tap(&west, "10.1.0.1/24", "02:00:00:00:01:01")),
+        ("far.lan".to_owned(), tunnel),
+    ];
+    let supplies = HostServices { opened: opened.into(), ..HostServices::default() };
+    let mut instance = Instance::start(&plan, supplies).expect("it starts");
+    let (own, other) = (Ipv4Addr::new(10, 1, 0, 9).to_bits(), Ipv4Addr::new(10, 1, 0, 1).to_bits());
+    let is_answer = |octets: &[u8]| {
+        let packet = octets.get(ethernet::HEADER..).and_then(|packet| arp::Packet::parse(packet).ok());
+        packet.is_some_and(|packet| packet.operation == arp::Operation::Reply && packet.sender_ip == other)
+    };
+    wait_for("an answer through the tunnel", || {
+        far.send(&request(own, other)).expect("sent");
+        let mut octets = [0; 2048];
+        // What else the namespace says comes as well.
+        let heard = || far.recv(&mut octets).ok().map(|len| is_answer(&octets[..len]));
+        std::iter::from_fn(heard).any(|is_it| is_it)
+    });
+    let counted = counters(&instance);
+    let of = |name: &str| counted.get(name).copied().unwrap_or_default();
+    assert!(of("far.lan.udp.read.frames") > 0 && of("far.lan.udp.write.frames") > 0, "{counted:?}");
+    assert!(counted.keys().any(|name| name.starts_with("switch.lan.far.lan.")), "{counted:?}");
+
+    instance.apply(&kernel_ports(&["west"]), HostServices::default()).expect("it is applied");
+    assert!(!counters(&instance).keys().any(|name| name.starts_with("far.")));
 }
