@@ -1,6 +1,6 @@
 //! Objective: a multistage group whose balancers are virtual machines (`balancer = "vm"`) is one router to the hosts around it, with one
 //! address and one answer to ARP: by our switch, a bridge and Open vSwitch as the interconnection. Balancers are cut, killed and come
-//! again, paths behind them are cut, back ends come and go, and the data plane is killed: flows go on.
+//! again, paths behind them are cut, back ends come and go, here and on another host, and the data plane is killed: flows go on.
 
 use std::net::Ipv4Addr;
 use std::process::Command;
