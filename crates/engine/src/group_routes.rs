@@ -123,7 +123,7 @@ impl GroupRoutes {
         before
     }
 
-    /// Has flows avoid the same gateways as in another table.
+    /// Has flows avoid the gateways that they avoid in another table.
     pub fn avoid_as(&self, other: &Self) {
         let down = other.down().clone();
         self.set_down(down);

@@ -55,7 +55,7 @@ impl Plan {
         group.is_some_and(Group::shares_tables)
     }
 
-    /// Forgets the routes that the supervisor keeps for the members of groups: nobody else needs to know them, but for those by several
+    /// Forgets the routes that the supervisor keeps for the members of groups: no other process needs them, but for those by several
     /// gateways of a group, of which the data plane sees whether they answer.
     pub(crate) fn forget_common_routes(&mut self) {
         let routers = std::mem::take(&mut self.routers);

@@ -146,7 +146,7 @@ fn a_gateway_is_asked_for_in_any_case_and_avoided_while_it_does_not_answer() {
 }
 
 #[test]
-fn gateways_that_nobody_can_ask_for_are_not_blamed_and_those_of_a_plan_before_are_forgotten() {
+fn gateways_that_no_member_can_ask_for_are_not_blamed_and_those_of_a_plan_before_are_forgotten() {
     let route = "[[group.route]]\nto = '10.0.0.0/8'\nvia = ['192.0.2.7', '192.0.2.8']\n";
     let mut bench = bench_of(&FILE.replace("[[group.nic]]", &format!("{route}[[group.nic]]")));
     bench.members.clear();
