@@ -29,6 +29,11 @@ impl Instance {
     /// up or is taken down, all others are looked after as well.
     pub fn look_after(&mut self, now: Instant) -> Vec<Event> {
         self.look(now);
+        self.take_events()
+    }
+
+    /// Takes the events since the last call of this or of [`Instance::look_after`], without looking at anything.
+    pub fn take_events(&mut self) -> Vec<Event> {
         std::mem::take(&mut self.context.events)
     }
 

@@ -44,8 +44,8 @@ pub(crate) struct Room {
     pub(crate) text: String,
     /// Interfaces and threads that existed.
     pub(crate) seen: Seen,
-    /// Roles of the routers' threads (`vcpu0`), by number, and the trace of one frame; empty if the drawing does not show functions.
-    pub(crate) threads: BTreeMap<i32, String>,
+    /// Roles of the routers' threads (`vcpu0`), by name, and the trace of one frame; empty if the drawing does not show functions.
+    pub(crate) threads: BTreeMap<String, String>,
     pub(crate) trace: String,
 }
 

@@ -19,6 +19,8 @@ use crate::metric::usage;
 
 /// Timeout for a reply.
 const ANSWER: Duration = Duration::from_secs(20);
+/// Octets of a thread's name that the kernel keeps.
+const COMM: usize = 15;
 
 impl RouterRun {
     /// Connects to the control socket of the command.
@@ -91,12 +93,14 @@ impl RouterRun {
         }
     }
 
-    /// Returns the roles of the routers' threads (`vcpu0`), by number, as the command tells them.
+    /// Returns the roles of the routers' threads (`vcpu0`), by the names that the kernel knows them by, as the command tells them.
     ///
     /// # Errors
     /// The command does not answer.
-    pub(crate) fn roles(&self) -> Result<BTreeMap<i32, String>> {
-        let role = |thread: api::Thread| Some((thread.tid, thread.name.split_once('/')?.1.to_owned()));
+    pub(crate) fn roles(&self) -> Result<BTreeMap<String, String>> {
+        let known = |name: &str| name.chars().take(COMM).collect();
+        let role =
+            |thread: api::Thread| Some((known(&thread.name), thread.name.split_once('/')?.1.to_owned()));
         match self.client()?.ask(&Request::Ps {})? {
             Answer::Ps(status) => {
                 let threads = status.routers.into_iter().flat_map(|router| router.threads);
