@@ -116,18 +116,30 @@ impl Lease {
     /// chains that took.
     #[inline(always)]
     fn assign(&mut self, frames: &[Frame<'_>], most: usize) -> (usize, usize) {
-        let (pairs, takes) = (frames.iter().zip(self.burst.chains()), self.takes);
+        let (pairs, mut left) = (frames.iter().zip(self.burst.chains()), Offload::NONE);
         self.single_buffer.extend(pairs.map_while(|(frame, chain)| {
-            let fits = frame.len() + HEADER <= chain.only().len();
-            // One branch a frame.
-            (fits & takes.has(frame.offload().needed())).then_some(frame.len() as u32)
+            // Offloads are compared once a burst; a frame only adds its own.
+            left = left.with(frame.offload());
+            (frame.len() + HEADER <= chain.only().len()).then_some(frame.len() as u32)
         }));
+        if !self.takes.has(left.needed()) {
+            self.keep_accepted(frames);
+        }
         let single_buffer = self.single_buffer.len();
         if single_buffer == frames.len().min(self.burst.len()) {
             (single_buffer, single_buffer)
         } else {
             self.assign_rest(frames, most)
         }
+    }
+
+    /// Keeps only those of the leading frames that precede the first one whose offloads the driver does not accept.
+    #[cold]
+    #[inline(never)]
+    fn keep_accepted(&mut self, frames: &[Frame<'_>]) {
+        let takes = self.takes;
+        let accepted = frames.iter().take_while(|frame| takes.has(frame.offload().needed())).count();
+        self.single_buffer.truncate(accepted);
     }
 
     /// Assigns places to the frames after the straight ones.
