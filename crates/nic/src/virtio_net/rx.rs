@@ -371,18 +371,11 @@ impl Posted {
             bytes += u64::from(place.len);
             complete_several(&mut self.queue, &lease.burst, place);
         }
-        if lease.large > 0 {
-            self.count_large(lease, ledger);
-        }
-        let (frames, too_long) = ((lease.single_buffer.len() + lease.places.len()) as u64, lease.too_long);
-        if lease.not_accepted > 0 {
-            // Threads that complete offloads write it too, without the lock.
-            ledger.drop_bad_offload.add_shared(lease.not_accepted);
+        let frames = (lease.single_buffer.len() + lease.places.len()) as u64;
+        if lease.large | lease.too_long | lease.not_accepted != 0 {
+            self.count_unusual(lease, ledger);
         }
         lease.clear(0);
-        if too_long > 0 {
-            ledger.drop_too_long.add(too_long);
-        }
         if frames == 0 {
             return false;
         }
@@ -397,8 +390,22 @@ impl Posted {
 }
 
 impl Posted {
-    /// Counts large frames, and updates the estimate of the chains that one fills.
+    /// Counts frames that were dropped, and large ones.
     #[cold]
+    fn count_unusual(&mut self, lease: &Lease, ledger: &NicDirection) {
+        if lease.too_long > 0 {
+            ledger.drop_too_long.add(lease.too_long);
+        }
+        if lease.not_accepted > 0 {
+            // Threads that complete offloads write it too, without the lock.
+            ledger.drop_bad_offload.add_shared(lease.not_accepted);
+        }
+        if lease.large > 0 {
+            self.count_large(lease, ledger);
+        }
+    }
+
+    /// Counts large frames, and updates the estimate of the chains that one fills.
     fn count_large(&mut self, lease: &Lease, ledger: &NicDirection) {
         ledger.left_segments.add(lease.large);
         let first = lease.places.first().and_then(|place| chains_of(&lease.burst, place).first());
