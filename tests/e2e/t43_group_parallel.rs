@@ -275,8 +275,11 @@ fn one_with_a_cable_of_its_own_out_leaves_its_flows_to_the_other_and_is_not_rest
     world.ask(&["set", "duo_1", "west.link=down"]);
     world.become_members(&["serving, 8 of 8 queues", "leaving, 0 of 8 queues"]);
     all_resume(&flows, "a cable was pulled out");
-    // Longer than a member may be silent.
-    std::thread::sleep(Duration::from_secs(4));
+    // Four seconds of rounds in which the other one is judged: twice as long as a member may be silent.
+    let rounds = |counters: &support::Counters| counters.get("duo.group.rounds");
+    let before = rounds(&world.stage.wait_for_counters(|_| true).expect("counters"));
+    let is_judged = |counters: &support::Counters| rounds(counters) >= before + 400;
+    world.stage.wait_for_counters(is_judged).expect("the other one is judged");
     world.become_members(&["serving, 8 of 8 queues", "leaving, 0 of 8 queues"]);
     let routers = world.routers(&["--members"]);
     assert!(routers.iter().all(|router| router["restarts"] == 0), "{routers:?}");

@@ -6,9 +6,12 @@
 
 use std::ffi::OsStr;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::process::{Command, Output, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use port::Offloads;
+use rustix::event::{EventfdFlags, eventfd};
 
 use crate::membership::Membership;
 use crate::undo::Undo;
@@ -20,6 +23,11 @@ const PATIENCE: &str = "--timeout=5";
 /// Marks a port as ours in the database.
 const MARK: &str = "external_ids:ringroad=tap";
 
+/// Descriptors kept in reserve: more than are needed to run [`PROGRAM`] with its input and two pipes.
+const KEPT: usize = 8;
+/// Reserve for the removal of ports, which must be possible when no other descriptor is left.
+static RESERVE: Mutex<Vec<OwnedFd>> = Mutex::new(Vec::new());
+
 /// Creates the TAP `name` and adds it to `bridge`. It is removed from the bridge when the returned device is
 /// dropped, or by its [`Undo`].
 ///
@@ -29,6 +37,7 @@ const MARK: &str = "external_ids:ringroad=tap";
 pub fn open(name: &str, bridge: &str, config: &TapConfig<'_>) -> Result<Tap, Error> {
     let datapath = datapath(name, bridge)?;
     forget(name);
+    fill(&mut reserve()).map_err(|e| Error::system("making an event descriptor", e.into()))?;
     let mut tap = Tap::open(name, config)?;
     let undo = Undo::of_ovs_port(name).armed();
     add(name, bridge)?;
@@ -99,11 +108,25 @@ fn reached(name: &str) -> Result<(), String> {
 /// Removes the port from any bridge, if it is marked as ours. Open vSwitch itself may have ended: the
 /// database suffices.
 pub(crate) fn forget(name: &str) {
+    reserve().clear();
     if ask(&["--if-exists", "get", "Interface", name, "external_ids:ringroad"])
         .is_ok_and(|mark| mark == "tap")
     {
         drop(ask(&["--no-wait", "--if-exists", "del-port", name]));
     }
+    // If that is impossible now, it is done before the next port is added.
+    let _ = fill(&mut reserve());
+}
+
+fn reserve() -> MutexGuard<'static, Vec<OwnedFd>> {
+    RESERVE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn fill(reserve: &mut Vec<OwnedFd>) -> rustix::io::Result<()> {
+    while reserve.len() < KEPT {
+        reserve.push(eventfd(0, EventfdFlags::CLOEXEC)?);
+    }
+    Ok(())
 }
 
 /// Reason why `ovs-vsctl` failed.

@@ -580,7 +580,8 @@ fn what_the_network_asks_is_answered_once_by_whoever_owns_the_queue() {
     let members = (bench.member(0), bench.member(1));
     bench.becomes(&["serving, 4 of 8 queues", "serving, 4 of 8 queues"]);
     let (inbox, mut came) = port::ingress(16).expect("a queue");
-    let station: SwitchPort = bench.switches[0].add_port("station", inbox).expect("a port");
+    let station = bench.switches[0].add_port("station", inbox).expect("a port");
+    let station = bench.station.get_or_init(|| station);
     let mut request = arp(arp::Operation::Request, (STATION, [192, 0, 2, 7]), [192, 0, 2, 1]);
     station.deliver(&[Frame::new(Bytes::from_slice(&mut request))]);
     let (end, mut answers) = (Instant::now() + PATIENCE, Vec::new());
@@ -588,11 +589,19 @@ fn what_the_network_asks_is_answered_once_by_whoever_owns_the_queue() {
         assert!(Instant::now() < end, "nobody answers");
         came.drain(BURST, &mut |frames| answers.extend(frames.iter().filter_map(packet_of)));
     }
-    std::thread::sleep(Duration::from_millis(20));
+    // Frames that came after the request to each queue have been forwarded: a member that was to answer it has done so.
+    let forwarded = || bench.counted("core.e.group.probes_foreign");
+    let before = forwarded();
+    bench.send_64_flows();
+    while forwarded() < before + 64 {
+        assert!(Instant::now() < end, "{} of 64 frames are forwarded", forwarded() - before);
+        std::thread::sleep(Duration::from_millis(1));
+    }
     came.drain(BURST, &mut |frames| answers.extend(frames.iter().filter_map(packet_of)));
     let mac = frame::Mac(bench.group.pattern.nics[0].mac.0);
     assert_eq!(answers.len(), 1, "{answers:?}");
     assert_eq!((answers[0].sender_mac, answers[0].target_mac), (mac, STATION));
-    assert_eq!(bench.counted("core.w.group.arp_heard"), 1);
+    let counted = ["arp_heard", "arp_answered"].map(|name| bench.counted(&format!("core.w.group.{name}")));
+    assert_eq!(counted, [1, 1]);
     drop(members);
 }

@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 
 use conformance::{Pattern, SinkBench, SourceBench, check_sink, check_source};
 use port::{Sink, Source};
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use uplink::macvtap::Mode;
 use uplink::{Error, Mac, Netns, Tap, TapConfig, TapSink, TapSource, bridge, macvtap, ovs};
@@ -429,4 +431,17 @@ fn within_open_vswitch() {
     assert!(vsctl(&["list-ports", "br0"]).contains("p2"), "it is somebody else's");
     uplink::Undo::of_ovs_port("p0").now();
     assert!(!vsctl(&["list-ports", "br0"]).contains("p0"));
+    let tap = ovs::open("p3", "br0", &TapConfig::default()).expect("TAP");
+    without_descriptors(|| drop(tap));
+    assert!(!vsctl(&["list-ports", "br0"]).contains("p3"), "it is taken out when no descriptor is left");
+}
+
+/// Does something while this process can open no more descriptors than that closes.
+fn without_descriptors(act: impl FnOnce()) {
+    let limit = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: Some(256), ..limit }).expect("lowered");
+    let all: Vec<_> = std::iter::from_fn(|| eventfd(0, EventfdFlags::CLOEXEC).ok()).collect();
+    act();
+    drop(all);
+    setrlimit(Resource::Nofile, limit).expect("raised");
 }

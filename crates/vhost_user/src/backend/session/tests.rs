@@ -475,7 +475,7 @@ fn an_eventfd_at_its_maximum_is_refused_and_waited_for_by_no_thread() {
     };
     assert_eq!(context.submit(&[&mut read]).expect("memory is read"), 1);
     let mut fds = [PollFd::new(&event, PollFlags::OUT)];
-    poll(&mut fds, Some(&Timespec { tv_sec: 30, tv_nsec: 0 })).expect("the read ends");
+    poll(&mut fds, Some(&Timespec { tv_sec: 60, tv_nsec: 0 })).expect("the read ends");
     assert_eq!(fds[0].revents(), PollFlags::ERR, "it is at its maximum");
     let (tell, told) = mpsc::channel();
     thread::spawn(move || {
@@ -485,7 +485,7 @@ fn an_eventfd_at_its_maximum_is_refused_and_waited_for_by_no_thread() {
         }
     });
     for _ in 0..2 {
-        let line = told.recv_timeout(Duration::from_secs(30)).expect("no thread waits");
+        let line = told.recv_timeout(Duration::from_secs(60)).expect("no thread waits");
         assert_eq!(line, "ring 0: its descriptor is no eventfd, or is full");
     }
 }
