@@ -105,6 +105,8 @@ struct QueueSlot<Q> {
     /// Reason why the queue is not served, if the driver is to blame: it broke the ring, or set up one that cannot be
     /// served.
     published_error: PublishedError,
+    /// True if the frames of this transmit queue are lost ([`NicQueues::discard_transmit`]).
+    discards: AtomicBool,
     /// Threads that ring for the other side, if that is another program.
     writers: WriterStates,
 }
@@ -122,6 +124,7 @@ impl<Q> QueueSlot<Q> {
             own_rings: AtomicU64::new(0),
             asleep: SleepFlag::default(),
             published_error: PublishedError::default(),
+            discards: AtomicBool::new(false),
             writers: WriterStates::default(),
         })
     }
@@ -283,7 +286,8 @@ pub struct NicQueues {
     any_timer: Option<Epoll>,
     registers: Option<Arc<E1000Registers>>,
     collector: Option<Arc<dyn StoreCoalescing>>,
-    /// Where frames go instead of out: bits [`loopback::LOOPBACK`], [`cable::UNPLUGGED`]; 0: out.
+    /// Where frames go instead of out: bits [`loopback::LOOPBACK`], [`cable::UNPLUGGED`], and
+    /// [`remote_driver::DISCARDING`] if it depends on the pair; 0: out.
     diversion: AtomicU8,
     /// Times for which threads were found blocked while ringing for another program.
     waits: BlockedTime,

@@ -102,6 +102,10 @@ impl Peer {
         self.ask(FrontendReq::SET_VRING_ENABLE, &state(ring, 1)).expect("a ring");
     }
 
+    fn disable(&mut self, ring: u32) {
+        self.ask(FrontendReq::SET_VRING_ENABLE, &state(ring, 0)).expect("a ring");
+    }
+
     fn region(&self) -> Region {
         *self.mapped.regions().expect("a range").find(0, 1).expect("it is there")
     }
@@ -294,8 +298,41 @@ fn rings_that_need_not_be_enabled_run_at_once_and_disabled_ones_rest() {
     (0..4).for_each(|ring| peer.lay_out(ring));
     (0..4).for_each(|ring| peer.enable(ring));
     assert_eq!((peer.session.running(), peer.session.active), (4, 2));
-    peer.ask(FrontendReq::SET_VRING_ENABLE, &state(2, 0)).expect("a ring");
+    peer.disable(2);
     assert_eq!((peer.session.running(), peer.session.active), (3, 1), "frames go by the other pair");
+}
+
+/// vhost-user protocol, "Ring states".
+#[test]
+fn frames_of_a_ring_that_is_disabled_while_it_is_served_are_lost_and_their_buffers_returned() {
+    let mut peer = Peer::new();
+    peer.agree(PLAIN);
+    peer.share();
+    peer.lay_out(1);
+    let mut tx_slots = slots();
+    let mut tx = driver(&peer, 1, &mut tx_slots);
+    send(&mut tx, 0..2, &peer);
+    peer.disable(1);
+    assert!(sent(&peer).is_empty(), "it was never enabled");
+    peer.enable(1);
+    assert_eq!(sent(&peer), [0, 1]);
+    assert_eq!(tx.pop(64, |_, _| {}), Ok(2));
+    peer.disable(1);
+    assert_eq!(peer.session.running(), 0);
+    send(&mut tx, 2..5, &peer);
+    assert!(sent(&peer).is_empty(), "none leaves");
+    assert_eq!(tx.pop(64, |_, _| {}), Ok(3), "their buffers are back");
+    peer.share();
+    send(&mut tx, 5..7, &peer);
+    assert!(sent(&peer).is_empty(), "none leaves under another memory table");
+    assert_eq!(tx.pop(64, |_, _| {}), Ok(2));
+    let ledger = peer.session.queues.tx_ledger();
+    assert_eq!((ledger.frames.get(), ledger.drop_not_running.get()), (2, 5));
+    peer.enable(1);
+    send(&mut tx, 7..9, &peer);
+    assert_eq!(sent(&peer), [7, 8]);
+    assert_eq!(tx.pop(64, |_, _| {}), Ok(2));
+    assert_eq!(peer.base(1), 9);
 }
 
 #[test]
