@@ -369,7 +369,9 @@ impl NicQueues {
         }
     }
 
-    /// Sets the offloads that frames may leave to the driver from now on.
+    /// Sets the offloads that frames may leave to the driver from now on. Frames whose copy has begun before may still
+    /// arrive with others. Virtio 1.2, section 5.1.6.5.6, does not exclude that, and a driver has to cope with such frames
+    /// in any case: some may lie in its ring when it sends the command.
     pub fn take_offloads(&self, takes: Offloads) {
         self.rx.queues.iter().for_each(|served| {
             served.with(|running| running.queue.take_offloads(takes));
