@@ -6,7 +6,7 @@ use super::{BEFORE_NUMBER, Group, GroupKind, Interconnect, MOST_BALANCERS, MOST_
 use crate::cpus::CpuSet;
 use crate::mac::Mac;
 use crate::plan::{Attach, Neighbour, Nic, Plan, Router, Switch};
-use crate::setting::{Setting, is_of_rates};
+use crate::setting::{Key, Setting, is_of_rates};
 use crate::source_lines::SourceLines;
 use crate::values::BadValue;
 use crate::verify::verify;
@@ -183,7 +183,7 @@ impl Plan {
         if faults.is_empty() { Ok(plan) } else { Err(plan.errors(faults).of_setting(name, "balancers")) }
     }
 
-    /// The plan with one setting of all members of a group changed.
+    /// The plan with one setting of all members of a group changed; other settings of single members stay.
     ///
     /// # Errors
     /// As those of [`Plan::with`], which this is for groups.
@@ -194,26 +194,32 @@ impl Plan {
         let mut plan = self.clone();
         let of_group = plan.groups.iter_mut().filter(|group| group.name == name);
         of_group.map(|group| &mut group.pattern).try_for_each(|pattern| pattern.set(key, value))?;
-        let is_of_kernel = Setting::find(key).is_some_and(|setting| setting.key.is_of_kernel());
+        let of = Setting::find(key).map(|setting| setting.key);
+        let is_of_kernel = of.is_some_and(Key::is_of_kernel);
         let is_meant = |router: &Router| router.membership().is_some() || !is_of_kernel;
         let own = plan.routers.iter_mut().filter(|router| router.group() == Some(name));
         own.filter(|router| is_meant(router)).try_for_each(|router| router.set(key, value))?;
-        plan.deal_cpus();
+        if let Some(class @ (Key::PinVcpu | Key::PinVhost)) = of {
+            plan.deal_cpus(name, class);
+        }
         let faults = verify(&plan);
         if faults.is_empty() { Ok(plan) } else { Err(plan.errors(faults).of_setting(name, key)) }
     }
 
-    /// Gives members and balancers of groups their parts of the CPUs that threads are pinned to.
-    fn deal_cpus(&mut self) {
-        for group in &self.groups {
-            for router in self.routers.iter_mut().filter(|router| router.group() == Some(group.name.as_str()))
-            {
-                let (member, balancer) = (router.membership(), router.balancing());
-                match (member.map(|(_, number)| number), balancer.map(|(_, number)| number)) {
-                    (Some(number), _) => group.deal_cpus(router, number),
-                    (None, Some(number)) => group.deal_cpus_to_balancer(router, number),
-                    (None, None) => {}
-                }
+    /// Gives members and balancers of a group their parts of the CPUs that threads of one class are pinned to.
+    fn deal_cpus(&mut self, name: &str, class: Key) {
+        let Some(group) = self.groups.iter().find(|group| group.name == name) else { return };
+        for router in self.routers.iter_mut().filter(|router| router.group() == Some(name)) {
+            let before = router.pin.clone();
+            let (member, balancer) = (router.membership(), router.balancing());
+            match (member.map(|(_, number)| number), balancer.map(|(_, number)| number)) {
+                (Some(number), _) => group.deal_cpus(router, number),
+                (None, Some(number)) => group.deal_cpus_to_balancer(router, number),
+                (None, None) => {}
+            }
+            match class {
+                Key::PinVcpu => router.pin.vhost = before.vhost,
+                _ => router.pin.vcpu = before.vcpu,
             }
         }
     }

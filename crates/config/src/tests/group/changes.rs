@@ -5,7 +5,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::{BESIDE, PARALLEL, good, multistage, names};
-use crate::{Plan, Router, Spin};
+use crate::{CpuSet, Plan, Router, Spin};
 
 #[test]
 fn members_come_and_go() {
@@ -106,6 +106,32 @@ fn cpus_are_dealt_out_over_members() {
     assert_eq!(pins(&moved), ["5", "6", "7"]);
     let free = moved.with("core", "pin.vcpu", "any").expect("it may be set");
     assert_eq!(pins(&free), [""; 3]);
+}
+
+#[test]
+fn a_setting_of_a_group_leaves_other_settings_of_single_members() {
+    let core = PARALLEL.replace("members = 2", "members = 2\npin = { vcpu = \"2,3\", vhost = \"4\" }");
+    let rim = core
+        .replace("[switch.lan]\n", "")
+        .replace("core", "rim")
+        .replace("198.51.100.1/", "198.51.100.2/");
+    let pins = |plan: &Plan, name: &str| {
+        let router = plan.routers.iter().find(|router| router.name == name).expect("it is there");
+        let text = |set: &Option<CpuSet>| set.as_ref().map(ToString::to_string).unwrap_or_default();
+        (text(&router.pin.vcpu), text(&router.pin.vhost))
+    };
+    let own = |vcpu: &str, vhost: &str| (vcpu.to_owned(), vhost.to_owned());
+    let mut plan = good(&format!("{core}{rim}"));
+    for (router, key, value) in
+        [("core_1", "pin.vcpu", "7"), ("rim_1", "pin.vhost", "6"), ("core", "spin", "70us")]
+    {
+        plan = plan.with(router, key, value).expect("it may be set");
+    }
+    assert_eq!((pins(&plan, "core_1"), pins(&plan, "rim_1")), (own("7", "4"), own("3", "6")));
+    plan = plan.with("core", "pin.vhost", "5").expect("it may be set");
+    assert_eq!((pins(&plan, "core_1"), pins(&plan, "rim_1")), (own("7", "5"), own("3", "6")));
+    plan = plan.with("core", "pin.vcpu", "2,3").expect("it may be set");
+    assert_eq!((pins(&plan, "core_1"), pins(&plan, "rim_1")), (own("3", "5"), own("3", "6")));
 }
 
 proptest! {
