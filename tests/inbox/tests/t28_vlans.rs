@@ -92,6 +92,7 @@ fn a_kernel_router_has_a_vlan() {
     };
     let started = Stage::start_with_names_after(&inbox::ringroad(), &text, &["--json"], hosts);
     let (stage, (west, east)) = started.expect("it starts");
+    stage.client().expect("it answers, so its pairs are there");
     for words in [
         "link set vk-west up",
         "link add link vk-west name guests type vlan id 100",

@@ -3,7 +3,6 @@
 mod ageing;
 
 use frame::{Mac, arp, icmp};
-use router::neighbours::{PROBES, REACHABLE};
 
 use crate::world::*;
 

@@ -111,10 +111,8 @@ fn cpus_are_dealt_out_over_members() {
 #[test]
 fn a_setting_of_a_group_leaves_other_settings_of_single_members() {
     let core = PARALLEL.replace("members = 2", "members = 2\npin = { vcpu = \"2,3\", vhost = \"4\" }");
-    let rim = core
-        .replace("[switch.lan]\n", "")
-        .replace("core", "rim")
-        .replace("198.51.100.1/", "198.51.100.2/");
+    let rim =
+        core.replace("[switch.lan]\n", "").replace("core", "rim").replace("198.51.100.1/", "198.51.100.2/");
     let pins = |plan: &Plan, name: &str| {
         let router = plan.routers.iter().find(|router| router.name == name).expect("it is there");
         let text = |set: &Option<CpuSet>| set.as_ref().map(ToString::to_string).unwrap_or_default();
