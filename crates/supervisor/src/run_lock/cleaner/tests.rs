@@ -67,6 +67,24 @@ fn containers_come_with_the_lock_of_their_run_the_last_one_first() {
 }
 
 #[test]
+fn numbers_of_virtual_functions_are_known_once_by_port() {
+    let (cleanup_list, lock) = (CleanupList::default(), Path::new("/runs/lab/lock"));
+    cleanup_list.add_lock(lock);
+    let record = |port: &str| sriov::CountRecord {
+        port: port.parse().expect("an address"),
+        folder: PathBuf::from("/functions"),
+    };
+    let (first, second) = (record("0000:01:00.0"), record("0000:01:00.1"));
+    for told in [&first, &second, &first] {
+        cleanup_list.add_rest(lock, &Remains::Count(told));
+    }
+    let told = cleanup_list.notes().lines.concat();
+    let list = List::hear(BufReader::new(told.as_slice())).expect("it can be read");
+    assert_eq!(list.counts(), [first, second]);
+    assert!(list.functions().is_empty());
+}
+
+#[test]
 fn anything_else_is_nothing() {
     for told in [&b""[..], b"\0", b"\0\0", b"x/a\0", b"r/a\0", b"r/a\n/b\0", b"f/a\0", b"l"] {
         assert!(list(told).is_empty(), "{told:?}");
