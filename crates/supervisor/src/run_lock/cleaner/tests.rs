@@ -40,6 +40,7 @@ fn of_a_router_of_the_kernel_the_last_namespace_is_taken_away() {
         published: Some(name.to_owned()),
         id: Some(netns::Id { device: 4, inode }),
         kept: Vec::new(),
+        pairs: Vec::new(),
     };
     for told in [leftover("edge", 1), leftover("core", 2), leftover("edge", 3)] {
         cleanup_list.add_rest(lock, &Remains::Kernel(&told));
