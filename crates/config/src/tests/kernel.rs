@@ -282,6 +282,8 @@ fn keys_of_what_it_stands_on_are_its_own() {
     ] {
         let router = nic(keys);
         assert_eq!(router.nics[0].attach.detail(), detail);
+        let fixed = if keys.contains("netns") { " (in west)" } else { "" };
+        assert_eq!(router.nics[0].attach.fixed_detail(), fixed);
         let wanted = router.wanted(&router.nics[0]).queue().map(|queue| queue.to_string());
         assert_eq!(wanted.as_deref(), queue);
     }

@@ -250,7 +250,9 @@ impl HostBackend {
                 napi::prepare(held.router.namespace(), &spec.pairs)?;
             }
             held.router.apply(wanted, site, &mut *journal)?;
-            if let Err(refusal) = held.rate_limit.follow(&held.router, spec.limit) {
+            let limited = held.rate_limit.follow(&held.router, spec.limit);
+            let queued = limited.and_then(|()| container::change_queues(&held.spec.queues, &spec.queues));
+            if let Err(refusal) = queued {
                 // The part of the change that succeeded is undone as well.
                 held.router.apply(before, site, journal)?;
                 held.rate_limit.follow(&held.router, held.spec.limit)?;
@@ -281,9 +283,7 @@ impl HostBackend {
 impl KernelBackend for HostBackend {
     fn make(&mut self, spec: &Spec) -> Result<()> {
         let Some(held) = self.routers.get_mut(spec.name()) else { return self.start(spec) };
-        let is_other = held.spec.container != spec.container
-            || held.spec.queues != spec.queues
-            || held.spec.functions != spec.functions;
+        let is_other = held.spec.container != spec.container || held.spec.functions != spec.functions;
         if held.ended().is_some() {
             // A router whose container has ended cannot be restored; failure to remove it is no reason not to create the new one.
             let _ = self.end(spec.name());

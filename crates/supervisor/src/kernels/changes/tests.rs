@@ -60,6 +60,35 @@ fn what_is_changed_is_told_and_nothing_else() {
 }
 
 #[test]
+fn a_queueing_discipline_changes_in_place() {
+    let with = |keys: &str| FILE.replace("\"veth:rr-wan\"\n", &format!("\"veth:rr-wan\"\n{keys}"));
+    let told = |before: &str, after: &str| {
+        let changes = changes(&plan(&with(before)), &plan(&with(after)));
+        changes.into_iter().map(|change| (change.what, !change.hitless)).collect::<Vec<_>>()
+    };
+    let (pfifo, small) = ("qdisc = \"pfifo\"\n", "qdisc = \"pfifo\"\nqdisc_limit = 300\n");
+    let fq = "qdisc = \"fq_codel\"\n";
+    assert_eq!(told("", pfifo), one("router edge: qdisc of wan = pfifo of 1000 frames", false));
+    assert_eq!(told(pfifo, small), one("router edge: qdisc of wan = pfifo of 300 frames", false));
+    assert_eq!(told(small, fq), one("router edge: qdisc of wan = fq_codel of 1000 frames", true));
+    assert_eq!(
+        told(fq, &format!("{fq}qdisc_limit = 7\n")),
+        one("router edge: qdisc of wan = fq_codel of 7 frames", true)
+    );
+    assert_eq!(told(small, ""), one("router edge: qdisc of wan = none", true));
+    assert!(told(small, small).is_empty());
+    // Its namespace comes with the interface.
+    let west = [
+        ("router edge: NIC wan at veth:rr-wan removed".to_owned(), true),
+        ("router edge: NIC wan at veth:rr-wan (in west) added".to_owned(), false),
+    ];
+    assert_eq!(told(small, &format!("{small}netns = \"west\"\n")), west);
+    let more = "[[router.nic]]\nname = \"dmz\"\nattach = \"veth:rr-dmz\"\n";
+    let added = changes(&plan(FILE), &plan(&format!("{FILE}{more}")));
+    assert!(added.iter().all(|change| !change.what.contains("qdisc")), "{added:?}");
+}
+
+#[test]
 fn ipv6_and_routes_of_a_type_are_told_alike() {
     let here = "\"192.0.2.1/24\"";
     let both = "[\"192.0.2.1/24\", \"2001:db8::1/64\"]";
