@@ -106,6 +106,10 @@ impl Executor<'_> {
                 let kind = Kind::Vlan { lower: self.own.index(lower)?, id: *id };
                 self.own.kernel.make_link(kind, &settings(made))?;
             }
+            Origin::ServiceVlan { lower, id } => {
+                let kind = Kind::ServiceVlan { lower: self.own.index(lower)?, id: *id };
+                self.own.kernel.make_link(kind, &settings(made))?;
+            }
             Origin::External => return Err(Refusal::Told("it was not provided".to_owned())),
         }
         let index = self.own.kernel.link(made.interface.as_str())?.index;

@@ -174,7 +174,7 @@ impl Router {
         self.own.namespace.mirror().map_err(Error::of_namespace(&self.wanted.name))
     }
 
-    /// Returns the state of each interface, by one dump of the links.
+    /// Returns the state of each interface that does not only carry VLANs, by one dump of the links.
     ///
     /// # Errors
     /// The kernel does not answer.
@@ -186,7 +186,7 @@ impl Router {
             let link = links.iter().find(is_it);
             Health { is_there: link.is_some(), carrier: link.is_some_and(|link| link.running) }
         };
-        let all = self.wanted.interfaces.iter();
+        let all = self.wanted.interfaces.iter().filter(|interface| !interface.is_service());
         Ok(all.map(|interface| (interface.name.clone(), health(&interface.name))).collect())
     }
 
@@ -201,7 +201,8 @@ impl Router {
         let names: BTreeMap<u32, &str> = links.iter().map(|link| (link.index, link.name.as_str())).collect();
         let statistics = self.own.kernel.statistics().map_err(asking)?;
         let interfaces = statistics.iter().filter_map(|(index, counted)| {
-            let interface = self.wanted.interface(names.get(index)?)?;
+            let interface = self.wanted.interface(names.get(index)?);
+            let interface = interface.filter(|interface| !interface.is_service())?;
             Some((interface.name.clone(), InterfaceCounters::from(counted)))
         });
         let interfaces = interfaces.collect();

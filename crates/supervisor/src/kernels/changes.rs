@@ -154,6 +154,7 @@ fn tell_vlan(told: &mut Properties, router: &Router, vlan: &Interface) {
     told.things.extend(vlan.addresses.iter().map(|address| format!("address {address} of {name}")));
     told.things.extend(vlan.six.addresses.iter().map(|address| format!("address {address} of {name}")));
     told.values.insert(format!("mtu of {name}"), mtu.to_string());
+    told.values.insert(format!("rpf of {name}"), vlan.reverse_path.name().to_owned());
 }
 
 fn hitless(what: String) -> Change {

@@ -120,6 +120,7 @@ fn vlans_and_routes_with_several_gateways_are_told_alike() {
     };
     let added = [
         "router edge: mtu of guests = 1500",
+        "router edge: rpf of guests = off",
         "router edge: VLAN 100 of lan as guests added",
         "router edge: address 10.0.0.1/24 of guests added",
         "router edge: route 10.1.0.0/16 via 10.0.0.2 out of guests added",
@@ -128,6 +129,14 @@ fn vlans_and_routes_with_several_gateways_are_told_alike() {
     let moved =
         ["router edge: VLAN 100 of lan as guests removed", "router edge: VLAN 200 of lan as guests added"];
     assert_eq!(told(&plain, &plain.replace("vlan = 100", "vlan = 200")), moved);
+    let two = plain.replace("vlan = 100", "vlan = 100\nouter = 200");
+    let moved = [
+        "router edge: VLAN 100 of lan as guests removed",
+        "router edge: VLAN 200.100 of lan as guests added",
+    ];
+    assert_eq!(told(&plain, &two), moved);
+    let filtered = plain.replace("vlan = 100", "vlan = 100\nrpf = \"strict\"");
+    assert_eq!(told(&plain, &filtered), ["router edge: rpf of guests = strict"]);
     let two = "via = [\"10.0.0.2\", \"192.0.2.2\"]\nweights = [3, 1]";
     let spread = [
         "router edge: route 10.1.0.0/16 via 10.0.0.2 out of guests removed",
