@@ -42,6 +42,21 @@ fn a_frame_for_a_container_stays_in_the_kernel() {
 }
 
 #[test]
+fn a_frame_by_virtual_functions_comes_from_another_host_by_a_port() {
+    let text = "[[router]]\nname = \"vr1\"\nengine = \"lxc\"\n\
+        [[router.nic]]\nname = \"near\"\nattach = \"vf:eth0\"\nfunction = 0\naddress = \"198.18.0.1/24\"\n\
+        [[router.nic]]\nname = \"far\"\nattach = \"vf:eth1\"\nfunction = 3\naddress = \"198.19.0.1/24\"\n";
+    let inside = [("vr1".to_owned(), set(&["lo", "near", "far"]))].into();
+    let seen = Seen { outside: set(&["lo", "eth0", "eth1"]), inside, ..Seen::default() };
+    let line = found(text, &seen).unwrap()[0].line();
+    let wanted = "load (another host) > eth0 (port, physical function) > near (virtual function) > \
+        IP forwarding (the host's kernel) > far (virtual function) > eth1 (port, physical function) > sink (another host)";
+    assert_eq!(line, wanted);
+    let without = Seen { outside: set(&["lo", "eth0"]), ..seen };
+    assert!(found(text, &without).unwrap_err().to_string().contains("eth1"));
+}
+
+#[test]
 fn a_frame_for_a_machine_goes_to_a_program_and_back() {
     let seen = seen(&[], &["vcpu0", "vhost"]);
     let paths = found(MACHINE, &seen).unwrap();

@@ -13,7 +13,7 @@ use sched::account::Thread;
 use uplink::Netns;
 
 use super::links::sides;
-use super::{RouterRun, text};
+use super::{FileRun, RouterRun, inside, text};
 use crate::diagram::{Seen, interfaces};
 use crate::metric::usage;
 
@@ -78,6 +78,18 @@ impl RouterRun {
         let ports =
             self.group.map_or(Ok(BTreeMap::new()), |group| group.ports(&self.netns, &self.folder.path))?;
         Ok(Seen { outside, inside, other_ends, threads, ports })
+    }
+}
+
+impl FileRun {
+    /// Returns the interfaces in the namespace of this program, and those in the namespace of a kernel or container router.
+    ///
+    /// # Errors
+    /// There is no such router, or no /proc.
+    pub(crate) fn seen(&self, router: &str) -> Result<Seen> {
+        let inside = of_namespace(&inside::namespace(self.supervisor(), router)?)?;
+        let inside = [(router.to_owned(), inside)].into();
+        Ok(Seen { outside: of_namespace(&Netns::here()?)?, inside, ..Seen::default() })
     }
 }
 
