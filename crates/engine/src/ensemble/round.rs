@@ -325,6 +325,9 @@ impl Core {
             // Who has answered once may not be blamed while no balancer is there to pass its probes on.
             let is_asked = self.is_carried() || board.state(*number) != Some(State::Starting);
             let needs = board.needs(*number, passed) && is_asked;
+            if needs && board.state(*number) == Some(State::Starting) {
+                member.awaited.set(*probe, bits(&usable));
+            }
             let entered = needs.then(|| self.probe(member, *probe, &usable));
             board.send(*number, Last { number: *probe, passed, entered });
         }
@@ -354,7 +357,7 @@ impl Core {
             let octets = self.probes.frame(through, out, member.station(nic.into()));
             self.send_through(member, nic.into(), octets);
         }
-        nics.iter().fold(0, |entered: u16, nic| entered | (1_u16 << nic))
+        bits(nics)
     }
 
     /// Deals queues and buckets out to those that serve, where these are others than before, or a link has other queues.
@@ -439,6 +442,11 @@ impl Core {
         let owners = board.owners.get(nic).map_or(&[][..], Assignment::owners);
         owners.iter().map(|owner| owner.map(|member| member.0)).collect()
     }
+}
+
+/// These NICs, one bit each.
+fn bits(nics: &[u8]) -> u16 {
+    nics.iter().fold(0, |bits: u16, nic| bits | (1_u16 << nic))
 }
 
 impl Ensembles {

@@ -340,6 +340,54 @@ fn a_parked_member_that_does_not_wake_is_no_reason_for_the_next_one_to_sleep() {
     drop((first, second, third, seats));
 }
 
+/// Takes the probes out of a queue that leads into a member, as it forwards them.
+fn forwarded(told: &mut dyn Source) -> Vec<[u8; 60]> {
+    let mut probes = Vec::new();
+    told.drain(BURST, &mut |frames| {
+        for frame in frames {
+            let mut octets = [0; 60];
+            frame.octets().copy_to_slice(&mut octets);
+            route(&mut octets);
+            probes.push(octets);
+        }
+    });
+    probes
+}
+
+#[test]
+fn a_member_that_comes_up_gets_frames_when_its_probes_are_back_and_not_when_the_round_ends() {
+    let plan = plan(FILE);
+    let switch = |switch: &config::Switch| Arc::new(Switch::new(&switch.name, Config::default()));
+    let switches: Vec<_> = plan.switches.iter().map(switch).collect();
+    let (group, mut supplies) = (&plan.groups[0], HostServices::default());
+    // No thread looks after it: the test keeps its rounds, all of them at the same time.
+    let core = Ensemble::core(group, (&switches, &mut supplies, None)).expect("it can be had");
+    let member = core.add_member(group, ("core_0", 0)).expect("a member");
+    let open = |nic| {
+        let (inlet, told) = port::ingress(seat::INLET).expect("a queue");
+        member.open(nic, (inlet, None));
+        told
+    };
+    let mut nics = [0, 1].map(open);
+    let state = || core.state_of(0, 0).unwrap_or_default();
+    core.round(Duration::ZERO);
+    assert_eq!(state(), "starting, 0 of 8 queues");
+    let mut probes: Vec<[u8; 60]> = nics.iter_mut().flat_map(|told| forwarded(told)).collect();
+    assert_eq!(probes.len(), 2, "one into each NIC");
+    let mut is_back = |number: usize| {
+        let frame = Frame::new(Bytes::from_slice(&mut probes[number]));
+        core.note_probe(1 - number, Some(0), &frame);
+        core.bell.has_rung()
+    };
+    assert!(!is_back(0) && !is_back(0), "the other one is missing");
+    assert!(is_back(1));
+    assert!(!is_back(0) && !is_back(1), "a member cannot ring as often as it likes");
+    core.round(Duration::ZERO);
+    assert_eq!(state(), "serving, 8 of 8 queues");
+    core.follow(group);
+    assert!(core.bell.has_rung(), "who is to wake by another plan need not wait, either");
+}
+
 #[test]
 fn nothing_is_asked_of_a_cable_that_is_out() {
     let bench = bench();
