@@ -14,7 +14,7 @@ mod waiting;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use api::CpuSharing;
@@ -199,6 +199,12 @@ impl Instance {
         }
         self.isolated_paths.iter_mut().for_each(|paths| paths.share(&sharing));
         self.context.sharing = sharing;
+    }
+
+    /// Returns how long each step of the last start of a router took, in one line; `None`: it does not run.
+    pub fn last_start(&self, name: &str) -> Option<String> {
+        let told = |(step, took): (&str, Duration)| format!("{step} {:.2} ms", took.as_secs_f64() * 1e3);
+        Some(self.router(name)?.router.steps().map(told).collect::<Vec<_>>().join(", "))
     }
 
     /// Returns the first router that has failed, with the reason.
