@@ -215,6 +215,7 @@ impl Board {
 
     /// Something has happened to a member.
     pub(super) fn note(&mut self, number: Number, event: Event, now: Duration) {
+        let since = self.roster.since(number);
         let Some((before, after)) = self.roster.note(number, event, now) else { return };
         let leaves = self.leaves;
         let news = match (before, after) {
@@ -223,6 +224,10 @@ impl Board {
                 News::Told(format!("nobody is at its NICs any more: {leaves}"))
             }
             (State::Suspect, State::Serving) => News::Told("it forwards again".to_owned()),
+            // One that has come up in this round has had nothing yet.
+            (State::Serving, State::Parked) if since == Some(now) => {
+                News::Told("it is up, and parked".to_owned())
+            }
             (State::Serving, State::Parked) => News::Told(format!("it is parked: {leaves}")),
             (State::Parked, State::Starting) => News::Told("it wakes".to_owned()),
             (State::Suspect | State::Parked, State::Dead) => {

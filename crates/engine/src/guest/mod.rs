@@ -306,7 +306,7 @@ impl Guest {
 
     /// Returns the steps of its start, and how long each took. The creation of a vCPU (`vcpu`), which comes last, is a part of the step
     /// after which the firmware serves.
-    pub fn steps(&self) -> impl Iterator<Item = (&'static str, Duration)> + '_ {
+    pub fn steps(&self) -> impl Iterator<Item = (&'static str, Duration)> {
         let vcpu = self.guest_machine.vcpu_took().map(|took| ("vcpu", took));
         self.steps.taken().iter().copied().chain(vcpu)
     }
