@@ -395,11 +395,11 @@ impl Drop for Instance {
 
 /// Returns the slot of a router.
 pub(crate) fn find<'s>(slots: &'s mut [Slot], name: &str) -> Result<&'s mut Slot> {
-    let names: Vec<String> = slots.iter().map(|slot| slot.plan.name.clone()).collect();
-    match slots.iter_mut().find(|slot| slot.plan.name == name) {
-        Some(slot) => Ok(slot),
-        None => bail!("there is no router {name:?}; routers: {}", names.join(", ")),
-    }
+    let Some(place) = slots.iter().position(|slot| slot.plan.name == name) else {
+        let names: Vec<&str> = slots.iter().map(|slot| slot.plan.name.as_str()).collect();
+        bail!("there is no router {name:?}; routers: {}", names.join(", "));
+    };
+    slots.get_mut(place).context("a router that is not there")
 }
 
 /// Creates a switch from its plan.
