@@ -47,7 +47,7 @@ impl RouterRun {
         let end = Instant::now() + PATIENCE;
         loop {
             let members = self.members(client)?;
-            if are(&members, wanted) {
+            if consist_of(&members, wanted) {
                 return Ok(members);
             }
             if Instant::now() >= end {
@@ -60,7 +60,7 @@ impl RouterRun {
 }
 
 /// Returns true if so many of these members serve, so many are parked, and there are no others.
-fn are(members: &[RouterStatus], (serving, parked): (u32, u32)) -> bool {
+fn consist_of(members: &[RouterStatus], (serving, parked): (u32, u32)) -> bool {
     let count = |is_so: fn(&RouterStatus) -> bool| members.iter().filter(|member| is_so(member)).count();
     let all = (serving + parked) as usize;
     (members.len(), count(serves), count(is_parked)) == (all, serving as usize, parked as usize)

@@ -36,8 +36,8 @@ fn members_that_serve_and_spare_ones_are_told_apart() {
         states.iter().map(|state| router("a_0", State::Running, *state)).collect()
     };
     let (serving, parked) = (Some("serving, 4 of 8 queues"), Some("parked, 0 of 8 queues"));
-    assert!(are(&of(&[serving, serving]), (2, 0)) && are(&of(&[None, None]), (2, 0)));
-    assert!(are(&of(&[serving, parked]), (1, 1)));
-    assert!(!are(&of(&[serving, parked]), (2, 0)) && !are(&of(&[serving, parked]), (1, 0)));
-    assert!(!are(&of(&[serving, Some("starting, 0 of 8 queues")]), (1, 1)));
+    assert!(consist_of(&of(&[serving, serving]), (2, 0)) && consist_of(&of(&[None, None]), (2, 0)));
+    assert!(consist_of(&of(&[serving, parked]), (1, 1)));
+    assert!(!consist_of(&of(&[serving, parked]), (2, 0)) && !consist_of(&of(&[serving, parked]), (1, 0)));
+    assert!(!consist_of(&of(&[serving, Some("starting, 0 of 8 queues")]), (1, 1)));
 }
