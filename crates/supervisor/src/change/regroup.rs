@@ -44,7 +44,7 @@ impl Supervisor {
 }
 
 /// Whether two plans differ in nothing but in which members of groups sleep, and in how many are spare ones.
-fn differ_in_sleep_only(from: &Plan, to: &Plan) -> bool {
+pub(super) fn differ_in_sleep_only(from: &Plan, to: &Plan) -> bool {
     let mut like = to.clone();
     for (group, before) in like.groups.iter_mut().zip(&from.groups) {
         (group.parked, group.spare) = (before.parked, before.spare);
