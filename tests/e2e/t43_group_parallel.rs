@@ -323,6 +323,36 @@ fn processes_that_the_load_does_not_need_are_parked_and_wake() {
     try_to_park("process");
 }
 
+fn try_a_spare_member(engine: &str) {
+    let text = between_taps(engine).replacen("members = 2", "members = 1\nspare = 1", 1);
+    let world = World::start(&text);
+    let (all, half, none) = ("serving, 8 of 8 queues", "serving, 4 of 8 queues", "parked, 0 of 8 queues");
+    world.become_members(&[all, none]);
+    let flows = world.flows();
+    all_resume(&flows, "one serves and one is spare");
+    let woken = world.pid("duo_1");
+    world.ask(&["set", "duo", "members=2"]);
+    world.become_members(&[half, half, none]);
+    all_resume(&flows, "the spare one has woken");
+    assert_eq!(world.pid("duo_1"), woken, "it is the one that slept");
+    world.ask(&["stop", "duo_0"]);
+    world.become_members(&["leaving, 0 of 8 queues", half, half]);
+    all_resume(&flows, "the spare one stands in");
+    world.ask(&["start", "duo_0"]);
+    world.become_members(&[half, half, none]);
+    world.ask(&["set", "duo", "members=1"]);
+    world.become_members(&[all, none]);
+    all_resume(&flows, "it is spare again");
+    drop(flows);
+    world.finish();
+}
+
+#[test]
+fn a_spare_process_wakes_and_is_followed_by_another_one() {
+    support::needs!(Root, Tun, Program("ip"));
+    try_a_spare_member("process");
+}
+
 fn try_to_restart(engine: &str) {
     let world = World::start(&between_taps(engine));
     world.become_members(&["serving, 4 of 8 queues", "serving, 4 of 8 queues"]);
@@ -417,6 +447,12 @@ mod all {
     fn virtual_machines_that_the_load_does_not_need_are_parked_and_wake() {
         support::needs!(Root, Kvm, Tun, Program("ip"));
         try_to_park("kvm");
+    }
+
+    #[test]
+    fn a_spare_virtual_machine_wakes_and_is_followed_by_another_one() {
+        support::needs!(Root, Kvm, Tun, Program("ip"));
+        try_a_spare_member("kvm");
     }
 
     #[test]

@@ -16,6 +16,7 @@
 //! decided by [`group`]; this is what carries it out. It knows nothing of a member's engine, and changes nothing in it: members forward
 //! probes by a route, and ask for neighbours by ARP, or where they have one table of them by their desks (`neighbours`).
 
+mod awaited;
 mod balancers;
 mod behind;
 mod counters;
@@ -68,7 +69,7 @@ use round::Board;
 use seat::Aside;
 use seat::{Member, Seat};
 use shape::{has_serving, may_become, shape};
-use timer::Timer;
+use timer::{Bell, Timer};
 use voice::Voice;
 use way::Way;
 
@@ -98,6 +99,8 @@ struct Core {
     /// Behind balancers that are virtual machines all members are there that the plan has, served here or not.
     enrolled: Mutex<Vec<Arc<Member>>>,
     board: Mutex<Board>,
+    /// Has the timer come before the next round is due.
+    bell: Bell,
     balancers: Balancers,
     /// Balancers that are virtual machines; none: they are not.
     machines: Option<Machines>,
@@ -197,6 +200,8 @@ impl Core {
         *self.parked.lock().unwrap_or_else(PoisonError::into_inner) = group.parked_members();
         self.pull(group, |_| true);
         self.set_neighbours(group);
+        // Members that are to wake are not kept waiting for the next round.
+        self.bell.ring();
     }
 
     /// Adds a member that is not there.
@@ -290,6 +295,7 @@ impl Ensemble {
         let core = Arc::new(Core {
             name: group.name.clone(),
             board: Mutex::new(Board::new(links.iter().map(|link| link.way.places()))),
+            bell: Bell::default(),
             links,
             probes: Probes::new(secret()),
             began: before.map_or_else(Instant::now, |before| before.core.began),

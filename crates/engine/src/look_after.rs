@@ -118,7 +118,7 @@ fn look_at(slot: &mut Slot, time: Duration, context: &mut RunContext) {
         run.router.router.machine().challenge(number);
     }
     if !run.up && run.router.router.is_ready() {
-        run.up = true;
+        run.comes_up();
         slot.is_up_again(context);
     }
     if let Some(charge) = look.charge {

@@ -131,6 +131,13 @@ fn router(section: &Section<'_>, group: &Group) {
                     "the load of kernel routers is not known; remove it, or write engine = \"kvm\"",
                 );
             }
+            // With `scale` that has been refused.
+            if group.scale.is_none() && group.spare > 0 {
+                refuse(
+                    GroupKind::SPARE_KEY,
+                    "kernel routers have none in this version; remove it, or write engine = \"kvm\"",
+                );
+            }
             if group.pattern.control.is_some() {
                 refuse(
                     "control",

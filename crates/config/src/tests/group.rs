@@ -97,9 +97,10 @@ fn what_a_file_says_of_a_group_is_in_the_plan() {
     let plan = good(&PARALLEL.replace("spread = \"flow\"", "scale = { min = 1, max = 6, target = 0.55 }"));
     let group = &plan.groups[0];
     assert_eq!(group.scale, Some(Scale { min: 1, max: 6, target: 550, surplus: Surplus::Park }));
-    assert_eq!((group.members, group.most(), group.queues()), (2, 6, 32));
+    assert_eq!((group.awake(), group.spare, group.members), (2, 1, 3));
+    assert_eq!((group.most(), group.queues()), (6, 32));
     let least = good(&PARALLEL.replace("members = 2", "scale = { min = 3, max = 64 }"));
-    assert_eq!((least.groups[0].members, least.groups[0].queues()), (3, 64));
+    assert_eq!((least.groups[0].awake(), least.groups[0].queues()), (3, 64));
     let one_by_one = good(&PARALLEL.replace("\"flow\"", "\"round-robin\""));
     assert_eq!(one_by_one.groups[0].spread, Spread::RoundRobin);
     let hash = good(&PARALLEL.replace("name = \"lan\"", "name = \"lan\"\nhash = \"flow\""));
@@ -219,6 +220,7 @@ fn what_a_file_does_not_say_of_a_group_is_as_the_table_has_it() {
         [
             "kind parallel",
             "members 1",
+            "spare 1",
             "spread flow",
             "scale.min 1",
             "scale.max 3",

@@ -215,6 +215,7 @@ impl Board {
 
     /// Something has happened to a member.
     pub(super) fn note(&mut self, number: Number, event: Event, now: Duration) {
+        let since = self.roster.since(number);
         let Some((before, after)) = self.roster.note(number, event, now) else { return };
         let leaves = self.leaves;
         let news = match (before, after) {
@@ -223,6 +224,10 @@ impl Board {
                 News::Told(format!("nobody is at its NICs any more: {leaves}"))
             }
             (State::Suspect, State::Serving) => News::Told("it forwards again".to_owned()),
+            // One that has come up in this round has had nothing yet.
+            (State::Serving, State::Parked) if since == Some(now) => {
+                News::Told("it is up, and parked".to_owned())
+            }
             (State::Serving, State::Parked) => News::Told(format!("it is parked: {leaves}")),
             (State::Parked, State::Starting) => News::Told("it wakes".to_owned()),
             (State::Suspect | State::Parked, State::Dead) => {
@@ -325,6 +330,9 @@ impl Core {
             // Who has answered once may not be blamed while no balancer is there to pass its probes on.
             let is_asked = self.is_carried() || board.state(*number) != Some(State::Starting);
             let needs = board.needs(*number, passed) && is_asked;
+            if needs && board.state(*number) == Some(State::Starting) {
+                member.awaited.set(*probe, bits(&usable));
+            }
             let entered = needs.then(|| self.probe(member, *probe, &usable));
             board.send(*number, Last { number: *probe, passed, entered });
         }
@@ -354,7 +362,7 @@ impl Core {
             let octets = self.probes.frame(through, out, member.station(nic.into()));
             self.send_through(member, nic.into(), octets);
         }
-        nics.iter().fold(0, |entered: u16, nic| entered | (1_u16 << nic))
+        bits(nics)
     }
 
     /// Deals queues and buckets out to those that serve, where these are others than before, or a link has other queues.
@@ -439,6 +447,11 @@ impl Core {
         let owners = board.owners.get(nic).map_or(&[][..], Assignment::owners);
         owners.iter().map(|owner| owner.map(|member| member.0)).collect()
     }
+}
+
+/// These NICs, one bit each.
+fn bits(nics: &[u8]) -> u16 {
+    nics.iter().fold(0, |bits: u16, nic| bits | (1_u16 << nic))
 }
 
 impl Ensembles {

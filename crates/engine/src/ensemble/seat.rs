@@ -10,6 +10,7 @@ use group::probe;
 use port::{Frame, Frames, IngressSink, Sink, SinkWrapper, Source, SourceWrapper, ingress};
 use ring::BURST;
 
+use super::awaited::AwaitedProbes;
 use super::path::OF_PATH;
 use super::way::Stage;
 use super::{Core, Ensemble, Link, SeatCounters, Way, deliver};
@@ -32,6 +33,8 @@ pub(super) struct Member {
     is_there: Mutex<Option<Box<IsThere>>>,
     /// Bursts of a kernel router that have come to a balancer.
     seen: AtomicU64,
+    /// Probes that it is waited for, while it comes up or wakes.
+    pub(super) awaited: AwaitedProbes,
 }
 
 /// Why a member gets no frames, although it may forward them.
@@ -69,7 +72,8 @@ impl Member {
     pub(super) fn new(name: &str, number: u16, stations: Vec<Mac>) -> Self {
         let places = stations.iter().map(|_| Place::default()).collect();
         let (aside, is_there, seen) = (AtomicU8::new(0), Mutex::default(), AtomicU64::new(0));
-        Self { name: name.to_owned(), number, stations, places, aside, is_there, seen }
+        let awaited = AwaitedProbes::default();
+        Self { name: name.to_owned(), number, stations, places, aside, is_there, seen, awaited }
     }
 
     /// The address of a NIC.
@@ -461,7 +465,13 @@ impl Core {
         }
         let is_noted = own.is_some_and(|through| {
             let member = self.members().get(&through.member.0).and_then(Weak::upgrade);
-            member.is_some_and(|member| member.note_probe(through.nic.into(), through.number))
+            member.is_some_and(|member| {
+                let is_noted = member.note_probe(through.nic.into(), through.number);
+                if member.awaited.note(through.nic, through.number) {
+                    self.bell.ring();
+                }
+                is_noted
+            })
         });
         let counter = if is_noted { &counters.probes_back } else { &counters.probes_foreign };
         counter.add_shared(1);

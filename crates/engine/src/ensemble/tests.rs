@@ -342,6 +342,102 @@ fn a_parked_member_that_does_not_wake_is_no_reason_for_the_next_one_to_sleep() {
     drop((first, second, third, seats));
 }
 
+/// Takes the probes out of a queue that leads into a member, as it forwards them.
+fn forwarded(told: &mut dyn Source) -> Vec<[u8; 60]> {
+    let mut probes = Vec::new();
+    told.drain(BURST, &mut |frames| {
+        for frame in frames {
+            let mut octets = [0; 60];
+            frame.octets().copy_to_slice(&mut octets);
+            route(&mut octets);
+            probes.push(octets);
+        }
+    });
+    probes
+}
+
+/// A group whose rounds the test keeps itself, all of them at the same time, and this many members, each with the queues into its NICs.
+fn by_hand(group: &Group, members: u16) -> (Arc<Core>, Vec<(Arc<Member>, [port::IngressSource; 2])>) {
+    let switch = |switch: &config::Switch| Arc::new(Switch::new(&switch.name, Config::default()));
+    let switches: Vec<_> = plan(FILE).switches.iter().map(switch).collect();
+    let mut supplies = HostServices::default();
+    let core = Ensemble::core(group, (&switches, &mut supplies, None)).expect("it can be had");
+    let member = |number: u16| {
+        let member = core.add_member(group, (&group.member(number.into()), number)).expect("a member");
+        let nics = [0, 1].map(|nic| {
+            let (inlet, told) = port::ingress(seat::INLET).expect("a queue");
+            member.open(nic, (inlet, None));
+            told
+        });
+        (member, nics)
+    };
+    let members = (0..members).map(member).collect();
+    (core, members)
+}
+
+/// A member forwards all probes that wait for it. Returns how often the bell has rung.
+fn answers(core: &Core, number: u16, nics: &mut [port::IngressSource; 2]) -> usize {
+    let mut rings = 0;
+    for (nic, told) in nics.iter_mut().enumerate() {
+        for mut octets in forwarded(told) {
+            core.note_probe(1 - nic, Some(number), &Frame::new(Bytes::from_slice(&mut octets)));
+            rings += usize::from(core.bell.has_rung());
+        }
+    }
+    rings
+}
+
+#[test]
+fn a_member_that_comes_up_gets_frames_when_its_probes_are_back_and_not_when_the_round_ends() {
+    let group = plan(FILE).groups.remove(0);
+    let (core, mut members) = by_hand(&group, 1);
+    let state = || core.state_of(0, 0).unwrap_or_default();
+    core.round(Duration::ZERO);
+    assert_eq!(state(), "starting, 0 of 8 queues");
+    let mut probes: Vec<[u8; 60]> = members[0].1.iter_mut().flat_map(|told| forwarded(told)).collect();
+    assert_eq!(probes.len(), 2, "one into each NIC");
+    let mut is_back = |nic: usize| {
+        let frame = Frame::new(Bytes::from_slice(&mut probes[nic]));
+        core.note_probe(1 - nic, Some(0), &frame);
+        core.bell.has_rung()
+    };
+    assert!(!is_back(0) && !is_back(0), "the other one is missing");
+    assert!(is_back(1));
+    assert!(!is_back(0) && !is_back(1), "a member cannot ring as often as it likes");
+    core.round(Duration::ZERO);
+    assert_eq!(state(), "serving, 8 of 8 queues");
+    core.follow(&group);
+    assert!(core.bell.has_rung(), "who is to wake by another plan need not wait, either");
+}
+
+#[test]
+fn a_spare_member_moves_no_queue_when_it_comes_up_and_wakes_at_once() {
+    let group = Group { parked: 1, ..plan(FILE).groups.remove(0) };
+    let (core, mut members) = by_hand(&group, 2);
+    let states = || [0, 1].map(|number| core.state_of(number, 0).unwrap_or_default());
+    let mut answer = |number: u16| answers(&core, number, &mut members[usize::from(number)].1);
+    core.round(Duration::ZERO);
+    assert_eq!(answer(0), 1);
+    core.round(Duration::ZERO);
+    assert_eq!(states(), ["serving, 8 of 8 queues", "starting, 0 of 8 queues"]);
+    let moved = core.counters.places_moved.get();
+    assert_eq!(answer(1), 1);
+    core.round(Duration::ZERO);
+    assert_eq!(states(), ["serving, 8 of 8 queues", "parked, 0 of 8 queues"]);
+    assert_eq!(core.counters.places_moved.get(), moved);
+    let is_up = |(name, news): &(String, News)| {
+        name == "core_1" && matches!(news, News::Told(line) if line == "it is up, and parked")
+    };
+    assert!(core.take_news().iter().any(is_up));
+    core.follow(&Group { parked: 0, ..group.clone() });
+    core.round(Duration::ZERO);
+    assert_eq!(states(), ["serving, 8 of 8 queues", "starting, 0 of 8 queues"]);
+    core.bell.has_rung();
+    assert_eq!(answer(1), 1);
+    core.round(Duration::ZERO);
+    assert_eq!(states(), ["serving, 4 of 8 queues", "serving, 4 of 8 queues"]);
+}
+
 #[test]
 fn nothing_is_asked_of_a_cable_that_is_out() {
     let bench = bench();

@@ -54,6 +54,7 @@ impl RunningRouter {
         let registration = None;
         let mut running =
             Self { threads, router: guest, outside, kernel, gate, pulled, changed, sharing, registration };
+        running.router.steps_mut().resume();
         let plan = running.router.plan().clone();
         let mut ways = Vec::new();
         let gates = running.gate.nics();
@@ -72,6 +73,7 @@ impl RunningRouter {
         running.router.confine(confinement);
         running.router.launch()?;
         running.threads = io_threads(&plan, ways, confinement)?;
+        running.router.steps_mut().end("threads");
         Ok(running)
     }
 

@@ -49,6 +49,37 @@ fn the_youngest_members_are_parked() {
 }
 
 #[test]
+fn spare_members_wake_for_others_and_are_followed_by_new_ones() {
+    let file = |lines: &str| good(&PARALLEL.replace("members = 2", lines));
+    // How many there are, how many are awake, and whether a spare one is missing.
+    let told = |plan: &Plan| (plan.groups[0].members, plan.groups[0].awake(), plan.groups[0].lacks_spares());
+    let plan = file("members = 2\nspare = 1");
+    assert_eq!((told(&plan), plan.routers.len()), ((3, 2, false), 3));
+    let used = plan.with_members("core", 3).expect("it may be");
+    assert_eq!(told(&used), (3, 3, true));
+    assert_eq!(used.routers, plan.routers, "nothing is started");
+    let again = used.with_spare("core", 1).expect("it may be");
+    assert_eq!(again, file("members = 3\nspare = 1"));
+    assert_eq!(again.with_members("core", 3), Ok(again.clone()));
+    assert_eq!(again.with_members("core", 2), Ok(plan.clone()));
+    assert_eq!(told(&used.with_members("core", 1).expect("it may be")), (2, 1, false));
+    assert_eq!(plan.with_spare("core", 0), Ok(file("members = 2\nspare = 0")));
+    let asleep = plan.with_awake("core", 1).expect("it may be");
+    assert_eq!(told(&asleep), (3, 1, false));
+    assert_eq!(asleep.with_spare("core", 1), Ok(asleep.clone()), "more are parked than need be");
+    assert_eq!(told(&asleep.with_spare("core", 0).expect("it may be")), (2, 1, false));
+    assert_eq!(told(&asleep.with_spare("core", 4).expect("it may be")), (5, 1, false));
+    let refused = |name, spare| plan.with_spare(name, spare).expect_err("refused").to_string();
+    assert_eq!(refused("core", 5), "group core: spare: 5 is out of range; write 0 to 4");
+    assert_eq!(refused("edge", 1), "there is no group \"edge\"; groups: core");
+    assert_eq!(told(&file("members = 64\nspare = 4")), (64, 64, false), "there may be no more");
+    let scaled = file("scale = { min = 1, max = 2 }");
+    assert_eq!(told(&scaled), (2, 1, false));
+    assert_eq!(told(&scaled.with_awake("core", 2).expect("it may be")), (2, 2, false));
+    assert_eq!(told(&file("scale = { min = 1, max = 2, surplus = \"end\" }")), (1, 1, false));
+}
+
+#[test]
 fn a_setting_of_a_group_is_one_of_its_members() {
     let plan = good(&format!("{PARALLEL}{BESIDE}attach = \"null\"\n"));
     let spun = plan.with("core", "spin", "70us").expect("it may be set");

@@ -67,6 +67,7 @@ const ONE_LINE: &[(&str, &str, &str)] = &[
         "scale = { min = 5, max = 4 }",
         "f.toml:6: group.scale.max: 4 is less than min = 5; write 5 to 64",
     ),
+    ("spread = \"flow\"", "spare = 5", "f.toml:7: group.spare: 5 is out of range; write 0 to 4"),
     (
         "spread = \"flow\"",
         "scale = { max = 4, target = 2 }",

@@ -205,6 +205,10 @@ fn behind_balancers_that_are_machines_kernel_routers_are_members() {
         "{}",
         errors(&scaled)
     );
+    let spare = errors(&text("kernel", "spare = 1\n"));
+    assert!(spare.contains("group.spare: kernel routers have none in this version"), "{spare}");
+    let refused = plan.with_spare("core", 1).expect_err("refused").to_string();
+    assert_eq!(refused, "group core: spare: kernel routers have none in this version");
     let in_switch = multistage("").replace("\"flow\"", "\"flow\"\nengine = \"kernel\"");
     assert!(
         errors(&in_switch).contains("group.engine: a balancer in our switch cannot reach a kernel router"),
