@@ -241,6 +241,29 @@ fn an_advertisement_that_was_not_asked_for_changes_only_what_is_known() {
 }
 
 #[test]
+fn an_answer_may_arrive_at_another_router_than_the_one_that_asked() {
+    let (neighbours, host) = (table(), ip6(1, 50));
+    let mut labs = [true, false].map(|first| {
+        let mut lab = Lab::wanted(neighbours, &Wanted { six: true, first, ..USUAL });
+        lab.wait(1000);
+        (0..3).for_each(|nic| drop(lab.world.sent(nic)));
+        lab
+    });
+    let [first, second] = &mut labs;
+    first.push(1, advert(HOST, host, true));
+    assert_eq!(neighbours.find(1, host), None, "neither has asked");
+    second.push(0, udp6(0, host, 18));
+    assert_eq!(read_icmp6(&second.one_sent(1)).1.kind, nd::SOLICIT);
+    first.push(1, advert(HOST, host, true));
+    assert_eq!(neighbours.state(1, host), State::Reachable);
+    second.wait(1);
+    second.router.poll(&mut second.world);
+    assert_eq!(read6(&second.one_sent(1)).0.destination, HOST, "what waits there goes on");
+    first.push(1, advert(HOST, ip6(1, 51), true));
+    assert_eq!(neighbours.find(1, ip6(1, 51)), None, "nobody has asked for this one");
+}
+
+#[test]
 fn a_stale_neighbour_is_used_then_probed_then_forgotten() {
     let mut lab = Lab::six();
     let host = ip6(1, 50);
