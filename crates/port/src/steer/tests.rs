@@ -210,8 +210,8 @@ impl Packet6 {
 proptest! {
     #[test]
     fn both_directions_of_ipv6_meet_and_tags_change_nothing(
-        source: (u128, u16), destination: (u128, u16), protocol in prop_oneof![Just(17), Just(6), any::<u8>()],
-        queues in 1..=64_u64, label in any::<[u8; 3]>(),
+        source: (u128, u16), destination: (u128, u16), queues in 1..=64_u64, label in any::<[u8; 3]>(),
+        protocol in prop_oneof![Just(17), Just(6), any::<u8>()],
     ) {
         let packet = Packet6 { source, destination, protocol };
         let mut there = packet.frame();
