@@ -9,7 +9,8 @@ use group::probe;
 use port::{Frame, Sink};
 
 use super::hosts::{Spoken, spoken};
-use super::seat::{Member, is_back};
+use super::kinds::is_back;
+use super::seat::Member;
 use super::{Core, packet_of};
 
 /// Offset in a frame of the hardware address that an ARP packet is for.
@@ -17,7 +18,7 @@ const TARGET: usize = ethernet::HEADER + 18;
 const _: () = assert!(TARGET + 6 <= ethernet::HEADER + arp::LEN);
 
 /// Has a frame with an ARP packet be for a member.
-pub(super) fn address(octets: &mut Spoken, Mac(station): Mac) {
+pub(super) fn address(octets: &mut [u8], Mac(station): Mac) {
     octets[..6].copy_from_slice(&station);
     octets[TARGET..TARGET + 6].copy_from_slice(&station);
 }
@@ -30,7 +31,7 @@ impl Core {
             let first = self.live().into_values().next();
             let mut octets = [0; ethernet::SHORTEST];
             frame.octets().copy_to_slice(&mut octets);
-            first.into_iter().for_each(|member| self.put_into(&member, nic, octets));
+            first.into_iter().for_each(|member| self.put_into(&member, nic, &mut octets));
             return;
         }
         if let Some(packet) = packet_of(frame) {

@@ -17,8 +17,9 @@ use frame::order::{ETHERTYPE, LONGEST, TO};
 use port::{Frame, Frames, Sink, SinkWrapper, Source, SourceWrapper, ingress};
 
 use super::front::Front;
+use super::kinds::{is_arp, is_back};
 use super::machines::Machines;
-use super::seat::{INLET, Member, deliver_left, is_arp, is_back, sorted};
+use super::seat::{INLET, Member, deliver_left, sorted};
 use super::{Core, Ensemble};
 
 /// What a NIC of a balancer is plugged into.
