@@ -110,7 +110,7 @@ fn router(section: &Section<'_>, group: &Group) {
     for key in ["guarantee", "limit"].into_iter().filter(|key| section.has(key)) {
         refuse(key, "a group has none in this version; remove it");
     }
-    let neighbours = group.pattern.neighbours.len();
+    let neighbours = group.pattern.neighbours.len() + group.pattern.forwarding.neighbours6.len();
     if neighbours > MOST_NEIGHBOURS {
         refuse(
             "neighbour",
