@@ -2,8 +2,9 @@
 //! members, as [`super::hosts`] speaks ARP.
 //!
 //! An own address is tried once for all members (duplicate address detection, RFC 4862): what the first of them asks for that goes to
-//! the network, and an objection within a second goes to all. Who tries the address later is not objected to where nobody was, and
-//! is told of the other station where there was one. So members agree on which addresses the group has.
+//! the network, and an objection within a second goes to all. A member that tries the address later hears no objection, so that members
+//! agree on which addresses the group has. One that another station has is tried anew by each member that starts: the station may be
+//! gone by then.
 //!
 //! Pure: messages and time come in, frames go out.
 
@@ -72,8 +73,8 @@ enum Trial {
     None,
     /// It was tried at this time.
     At(Duration),
-    /// This one has it.
-    Lost(Mac),
+    /// It has.
+    Lost,
 }
 
 impl Own {
@@ -82,7 +83,7 @@ impl Own {
     }
 
     const fn is_lost(&self) -> bool {
-        matches!(self.trial, Trial::Lost(_))
+        matches!(self.trial, Trial::Lost)
     }
 
     /// Whether another station may object to its use.
@@ -118,7 +119,7 @@ impl Nodes {
         }
         match &message.said {
             Said::Solicit(solicit) => self.hear_solicit(message, solicit, now),
-            Said::Advert(advert) => self.hear_advert(message.by, advert, now),
+            Said::Advert(advert) => self.hear_advert(advert, now),
             Said::RouterSolicit => Heard::of(Fate::ToLead),
             Said::RouterAdvert => Heard::of(Fate::GoesOn),
         }
@@ -127,7 +128,7 @@ impl Nodes {
     /// A member says this.
     pub(super) fn hear_member(&mut self, member: u16, message: &Message, now: Duration) -> Heard {
         match &message.said {
-            Said::Solicit(solicit) if message.source == 0 => self.tried_by(member, solicit.target, now),
+            Said::Solicit(solicit) if message.source == 0 => self.tried_by_member(solicit.target, now),
             Said::Solicit(solicit) => self.asked_by((member, message.source), solicit.target, now),
             Said::RouterAdvert => Heard::of(Fate::ToLead),
             Said::Advert(_) | Said::RouterSolicit => Heard::default(),
@@ -148,7 +149,7 @@ impl Nodes {
         }
         // Another station speaks from an own address, or is about to use the one that it asks for.
         if let Some(at) = of_source.or(of_target.filter(|_| source == 0)) {
-            return self.claimed(at, message.by, (source == 0).then_some(message), now);
+            return self.claimed(at, (source == 0).then_some(message), now);
         }
         if of_target.is_some_and(|at| self.own[at].is_lost()) {
             return Heard::default();
@@ -157,10 +158,10 @@ impl Nodes {
         Heard { answer: Some(self.answer(message, solicit, now)), told, fate: Fate::Stays }
     }
 
-    fn hear_advert(&mut self, by: Mac, advert: &Advert, now: Duration) -> Heard {
+    fn hear_advert(&mut self, advert: &Advert, now: Duration) -> Heard {
         let target = advert.target;
         if let Some(at) = self.position(target) {
-            return self.claimed(at, by, None, now);
+            return self.claimed(at, None, now);
         }
         let known = self.known.station(target);
         let may_replace = |mac: &Mac| advert.overrides || known.is_none_or(|known| known == *mac);
@@ -169,10 +170,10 @@ impl Nodes {
     }
 
     /// Another station claims an own address, by an advertisement, or by what it asks before it uses the address.
-    fn claimed(&mut self, at: usize, by: Mac, asks: Option<&Message>, now: Duration) -> Heard {
+    fn claimed(&mut self, at: usize, asks: Option<&Message>, now: Duration) -> Heard {
         let own = &mut self.own[at];
         if own.is_on_trial(now) {
-            own.trial = Trial::Lost(by);
+            own.trial = Trial::Lost;
             return Heard::of(Fate::ToAll);
         }
         if own.is_lost() {
@@ -188,19 +189,15 @@ impl Nodes {
     }
 
     /// A member tries an own address before it uses it.
-    fn tried_by(&mut self, member: u16, target: u128, now: Duration) -> Heard {
+    fn tried_by_member(&mut self, target: u128, now: Duration) -> Heard {
         let Some(own) = self.own.iter_mut().find(|own| own.ip == target) else { return Heard::default() };
         own.tried = Some(now);
         match own.trial {
-            Trial::None => {
+            Trial::None | Trial::Lost => {
                 own.trial = Trial::At(now);
                 Heard::of(Fate::GoesOn)
             }
             Trial::At(_) => Heard::default(),
-            Trial::Lost(by) => {
-                let told = Some((bit(member), self.claim(target, by)));
-                Heard { told, ..Heard::default() }
-            }
         }
     }
 
@@ -265,13 +262,6 @@ impl Nodes {
         let advert =
             Advert { target: ip, target_mac: Some(mac), router: false, solicited: true, overrides: true };
         spoken((mac, self.mac), (ip, to), |payload| advert.write(payload))
-    }
-
-    /// What a station says to members that has an own address.
-    fn claim(&self, ip: u128, by: Mac) -> Spoken {
-        let advert =
-            Advert { target: ip, target_mac: Some(by), router: false, solicited: false, overrides: true };
-        spoken((by, self.mac), (ip, ip), |payload| advert.write(payload))
     }
 }
 
