@@ -16,13 +16,13 @@ impl Core {
         let mut octets = [0; LONGEST];
         let Some((link, octets, message)) = self.message(nic, frame, &mut octets) else { return false };
         let heard = link.nodes().hear_network(&message, self.now());
+        if let Some(mut answer) = heard.answer {
+            link.counters.nd_answered.add_shared(deliver(out, &mut answer));
+        }
         if heard.fate == Fate::GoesOn {
             return false;
         }
         link.counters.nd_heard.add_shared(1);
-        if let Some(mut answer) = heard.answer {
-            link.counters.nd_answered.add_shared(deliver(out, &mut answer));
-        }
         self.tell(nic, heard.told);
         for member in self.receivers(heard.fate) {
             self.put_into(&member, nic, octets);

@@ -73,7 +73,7 @@ enum Trial {
     None,
     /// It was tried at this time.
     At(Duration),
-    /// It has.
+    /// Another station has it.
     Lost,
 }
 
@@ -179,13 +179,11 @@ impl Nodes {
         if own.is_lost() {
             return Heard::default();
         }
-        if own.tried.is_none_or(|tried| now.saturating_sub(tried) >= IN_TRIAL) {
-            // A member answers, and tells of it, as a router does that is alone.
-            return Heard::of(Fate::GoesOn);
-        }
-        let target = own.ip;
+        // A member tells of it, as a router does that is alone, unless one could take it for an objection.
+        let is_tried = own.tried.is_some_and(|tried| now.saturating_sub(tried) < IN_TRIAL);
+        let (fate, target) = (if is_tried { Fate::Stays } else { Fate::GoesOn }, own.ip);
         let answer = asks.map(|asks| self.answer(asks, &Solicit { target, source_mac: None }, now));
-        Heard { answer, ..Heard::default() }
+        Heard { fate, answer, told: None }
     }
 
     /// A member tries an own address before it uses it.
