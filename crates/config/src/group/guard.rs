@@ -33,12 +33,12 @@ fn of_group(group: &Group) -> impl Iterator<Item = (&'static str, String)> {
     found.into_iter().map(|(key, what)| (key, what.to_owned()))
 }
 
-/// What of a NIC's forwarding its members cannot do together: behind balancers that are virtual machines nobody hears neighbour
-/// discovery for them, and the source of probes has no way back.
+/// What of a NIC's forwarding its members cannot do together: nobody hears neighbour discovery for members that run elsewhere, and the
+/// source of probes has no way back.
 fn of_forwarding(group: &Group, nic: &Nic) -> Option<(&'static str, &'static str)> {
-    if group.is_apart() && !nic.six.addresses.is_empty() {
-        let what =
-            "a group behind balancers that are virtual machines has no IPv6 in this version; remove the IPv6 address";
+    let is_elsewhere = group.pattern.is_in_kernel() || group.remote_members().next().is_some();
+    if is_elsewhere && !nic.six.addresses.is_empty() {
+        let what = "a group with kernel routers or back ends on other hosts has no IPv6 in this version; remove the IPv6 address";
         return Some(("address", what));
     }
     let is_filtered = nic.reverse_path != ReversePath::Off;

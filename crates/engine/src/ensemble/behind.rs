@@ -17,10 +17,12 @@ use super::{Core, packet_of};
 const TARGET: usize = ethernet::HEADER + 18;
 const _: () = assert!(TARGET + 6 <= ethernet::HEADER + arp::LEN);
 
-/// Has a frame with an ARP packet be for a member.
+/// Has a frame be for a member; one with an ARP packet says so twice.
 pub(super) fn address(octets: &mut [u8], Mac(station): Mac) {
     octets[..6].copy_from_slice(&station);
-    octets[TARGET..TARGET + 6].copy_from_slice(&station);
+    if octets[12..14] == ethernet::ARP.to_be_bytes() {
+        octets[TARGET..TARGET + 6].copy_from_slice(&station);
+    }
 }
 
 impl Core {
@@ -34,9 +36,9 @@ impl Core {
             first.into_iter().for_each(|member| self.put_into(&member, nic, &mut octets));
             return;
         }
-        if let Some(packet) = packet_of(frame) {
-            self.announce(nic, packet.sender_ip);
-        }
+        let (link, packet) = (self.links.get(nic), packet_of(frame));
+        let station = packet.and_then(|packet| link?.hosts().station(packet.sender_ip));
+        self.announce(nic, station);
     }
 
     /// A member that nobody serves here has sent an ARP frame, which has come to a balancer.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use port::{Frame, Sink};
 
-use super::nodes::{Fate, LONGEST, Message, Said};
+use super::nodes::{Fate, LONGEST, Message, Said, advertise_as};
 use super::seat::Member;
 use super::{Core, Link, deliver};
 
@@ -19,7 +19,8 @@ impl Core {
         if let Some(mut answer) = heard.answer {
             link.counters.nd_answered.add_shared(deliver(out, &mut answer));
         }
-        if heard.fate == Fate::GoesOn {
+        let is_apart = self.machines.is_some();
+        if heard.fate == Fate::GoesOn && !is_apart {
             return false;
         }
         link.counters.nd_heard.add_shared(1);
@@ -27,13 +28,17 @@ impl Core {
         for member in self.receivers(heard.fate) {
             self.put_into(&member, nic, octets);
         }
+        if is_apart {
+            let station = link.nodes().station_of(&message);
+            self.announce(nic, station);
+        }
         true
     }
 
     /// A member has sent a message by a NIC; whether that stays here.
     pub(super) fn hears_discovery_of(&self, (member, nic): (u16, usize), frame: &Frame<'_>) -> bool {
         let mut octets = [0; LONGEST];
-        let Some((link, _, message)) = self.message(nic, frame, &mut octets) else { return false };
+        let Some((link, octets, message)) = self.message(nic, frame, &mut octets) else { return false };
         let heard = link.nodes().hear_member(member, &message, self.now());
         self.tell(nic, heard.told);
         let goes_on = match heard.fate {
@@ -47,7 +52,32 @@ impl Core {
             Said::Solicit(_) | Said::Advert(_) | Said::RouterSolicit => &link.counters.nd_asked,
         };
         counter.add_shared(1);
-        !goes_on
+        let is_apart = self.machines.is_some();
+        if goes_on && is_apart {
+            self.say((link, nic), &message, octets);
+        }
+        !goes_on || is_apart
+    }
+
+    /// Says what a member has said in the group's name.
+    fn say(&self, (link, nic): (&Link, usize), message: &Message, octets: &mut [u8]) {
+        let Some(front) = self.front(nic) else { return };
+        match &message.said {
+            Said::Solicit(solicit) if message.source == 0 => {
+                let mut trial = link.nodes().trial(solicit.target);
+                front.send_outside(&mut trial);
+            }
+            Said::Solicit(solicit) => {
+                let mut question = link.nodes().question(solicit.target);
+                front.send_outside(&mut question);
+            }
+            Said::RouterAdvert => {
+                if advertise_as(octets, link.mac).is_some() {
+                    front.send_outside(octets);
+                }
+            }
+            Said::Advert(_) | Said::RouterSolicit => {}
+        }
     }
 
     /// The message of a frame at a NIC that takes part in IPv6, and its octets.
@@ -64,15 +94,17 @@ impl Core {
         Some((link, octets, message))
     }
 
-    /// The members that get a message of the network, beside the one that it was for.
+    /// The members that get a message of the network which does not go on. Behind balancers one is as good as another.
     fn receivers(&self, fate: Fate) -> Vec<Arc<Member>> {
-        let lead = if fate == Fate::ToLead { self.lead() } else { None };
-        let is_meant = |number: u16| fate == Fate::ToAll || lead == Some(number);
+        let members = self.live().into_values();
         match fate {
-            Fate::ToLead | Fate::ToAll => {
-                self.live().into_values().filter(|member| is_meant(member.number)).collect()
+            Fate::Stays => Vec::new(),
+            Fate::GoesOn => members.take(1).collect(),
+            Fate::ToAll => members.collect(),
+            Fate::ToLead => {
+                let lead = self.lead();
+                members.filter(|member| Some(member.number) == lead).collect()
             }
-            Fate::Stays | Fate::GoesOn => Vec::new(),
         }
     }
 }

@@ -91,7 +91,9 @@ impl Link {
         let six: Vec<_> = nic.six.addresses.iter().map(|own| (own.ip.to_bits(), own.len)).collect();
         let mac = frame::Mac(nic.mac.0);
         let number = group.pattern.nics.iter().position(|own| own.name == nic.name);
-        let fixed = group.pattern.neighbours.iter().filter(|known| Some(known.nic) == number);
+        let four = group.pattern.neighbours.iter().map(|known| (known.nic, known.mac));
+        let others = group.pattern.forwarding.neighbours6.iter().map(|known| (known.nic, known.mac));
+        let fixed = four.chain(others).filter(|(nic, _)| Some(*nic) == number);
         let is_pulled = IsPulled::default();
         is_pulled.set(nic.is_pulled());
         Ok(Self {
@@ -99,7 +101,7 @@ impl Link {
             mac,
             vrf: number.map_or(0, |number| group.pattern.table_of(number)),
             way: Way::new(group, at, wanted),
-            fixed: fixed.map(|known| frame::Mac(known.mac.0)).collect(),
+            fixed: fixed.map(|(_, mac)| frame::Mac(mac.0)).collect(),
             voice: Voice::new((group, nic), supplies, held.shadow, &is_pulled)?,
             is_pulled,
             cable: Mutex::default(),

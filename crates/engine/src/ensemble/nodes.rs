@@ -16,7 +16,7 @@ use frame::nd::{Advert, Solicit};
 use frame::{Mac, ipv6};
 
 use super::known::{Asked, Known, bit};
-pub(super) use message::{LONGEST, Message, Said, Spoken, spoken};
+pub(super) use message::{LONGEST, Message, Said, Spoken, advertise_as, spoken};
 
 /// How long an own address is tried (RFC 4861, 10: RETRANS_TIMER).
 const TRIED: Duration = Duration::from_secs(1);
@@ -133,6 +133,32 @@ impl Nodes {
             Said::RouterAdvert => Heard::of(Fate::ToLead),
             Said::Advert(_) | Said::RouterSolicit => Heard::default(),
         }
+    }
+
+    /// What asks for a neighbour in the group's name.
+    pub(super) fn question(&self, target: u128) -> Spoken {
+        let (group, solicit) = (ipv6::solicited_node(target), Solicit { target, source_mac: Some(self.mac) });
+        let (stations, ends) = ((self.mac, ipv6::group_mac(group)), (self.voice(target), group));
+        spoken(stations, ends, |payload| solicit.write(payload))
+    }
+
+    /// What asks whether another station has an own address.
+    pub(super) fn trial(&self, target: u128) -> Spoken {
+        let (group, solicit) = (ipv6::solicited_node(target), Solicit { target, source_mac: None });
+        spoken((self.mac, ipv6::group_mac(group)), (0, group), |payload| solicit.write(payload))
+    }
+
+    /// The Ethernet address of the one that a message of the network is about, if it is known.
+    pub(super) fn station_of(&self, message: &Message) -> Option<Mac> {
+        match &message.said {
+            Said::Advert(advert) => self.known.station(advert.target),
+            Said::Solicit(_) | Said::RouterSolicit | Said::RouterAdvert => self.known.station(message.source),
+        }
+    }
+
+    /// The addresses of all neighbours that are known.
+    pub(super) fn stations(&self) -> Vec<Mac> {
+        self.known.stations().collect()
     }
 
     /// Other hosts may be there by now.

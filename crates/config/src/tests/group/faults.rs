@@ -19,10 +19,12 @@ fn what_this_version_cannot_run_is_refused_in_one_line() {
     let with_six = |text: &str| text.replace("\"192.0.2.1/24\"", "[\"192.0.2.1/24\", \"2001:db8::1/64\"]");
     assert_eq!(told(&with_six(PARALLEL)), "");
     assert_eq!(told(&with_six(&multistage("balancers = 2\n"))), "");
-    let apart = told(&with_six(&multistage("balancer = \"vm\"\n")));
-    let expected =
-        "group.nic.address: a group behind balancers that are virtual machines has no IPv6 in this version";
-    assert!(apart.contains(expected), "{apart}");
+    assert_eq!(told(&with_six(&multistage("balancer = \"vm\"\n"))), "");
+    let expected = "group.nic.address: a group with kernel routers or back ends on other hosts has no IPv6";
+    for more in ["engine = \"kernel\"\n", "interconnect = \"bridge:br0\"\nremote = 1\n"] {
+        let elsewhere = told(&with_six(&multistage(&format!("balancer = \"vm\"\n{more}"))));
+        assert!(elsewhere.contains(expected), "{elsewhere}");
+    }
     let of_vrf = PARALLEL.replace("\"198.51.100.1/24\"", "\"198.51.100.1/24\"\nvrf = \"red\"");
     assert_eq!(told(&of_vrf), "");
     let filtered = PARALLEL.replace("\"192.0.2.1/24\"", "\"192.0.2.1/24\"\nrpf = \"loose\"");

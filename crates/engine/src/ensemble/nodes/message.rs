@@ -106,3 +106,24 @@ fn fill(
     let header = ipv6::Header::new(ipv6::next::ICMP, ends.0, ends.1, len as u16);
     ipv6::Header { hop_limit: ipv6::LINK_HOPS, ..header }.write(packet)
 }
+
+/// Has the router advertisement in a frame be that of another station; none: there is no valid one.
+pub(in crate::ensemble) fn advertise_as(frame: &mut [u8], by: Mac) -> Option<()> {
+    /// Octets of an advertisement behind the ICMPv6 header before its options.
+    const TIMERS: usize = 8;
+    let (_, rest) = ethernet::Header::parse(frame).ok()?;
+    let header = *ipv6::Packet::parse(rest).ok()?.header();
+    frame.get_mut(6..12)?.copy_from_slice(&by.0);
+    let message = frame.get_mut(ethernet::HEADER + ipv6::HEADER..ethernet::HEADER + header.total_len())?;
+    let (icmp, _) = icmpv6::Header::parse_quoted(message).ok()?;
+    let mut options = message.get_mut(icmpv6::HEADER + TIMERS..)?;
+    while let [kind, units, ..] = *options {
+        let len = usize::from(units) * nd::MAC_OPTION;
+        let (option, after) = std::mem::take(&mut options).split_at_mut_checked(len).filter(|_| len > 0)?;
+        if kind == nd::option::SOURCE_MAC {
+            option.get_mut(2..8)?.copy_from_slice(&by.0);
+        }
+        options = after;
+    }
+    icmp.write(message, (header.source, header.destination)).ok()
+}

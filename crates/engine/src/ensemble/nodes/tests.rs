@@ -1,3 +1,4 @@
+use frame::nd::{self, AdvertOptions, RouterAdvert};
 use frame::{ethernet, icmpv6};
 use proptest::prelude::*;
 
@@ -200,6 +201,26 @@ fn nothing_grows_without_end() {
         assert_eq!(ask(&mut nodes, 0, FAR + (n << 64 | n), ms(1)).fate, Fate::GoesOn);
         assert!(nodes.known.len() <= MOST);
     }
+}
+
+#[test]
+fn a_router_advertisement_becomes_that_of_another_station() {
+    let advert = RouterAdvert { lifetime: 1800, ..RouterAdvert::default() };
+    let options = AdvertOptions { mac: NEAR, mtu: None, prefixes: &[], dns: (&[], 0) };
+    let ends = (ipv6::link_local(GROUP), ipv6::ALL_NODES);
+    let write = |payload: &mut [u8]| advert.write(&options, payload);
+    let mut octets = spoken((NEAR, ipv6::group_mac(ipv6::ALL_NODES)), ends, write);
+    assert_eq!(advertise_as(&mut octets, GROUP), Some(()));
+    let message = Message::read(&octets).expect("its checksum is right");
+    assert_eq!((message.by, message.source), (GROUP, ends.0));
+    let (header, payload) = icmpv6::Header::parse_quoted(&octets[54..]).expect("a message");
+    let (read, mut rest) = RouterAdvert::parse(&header, &payload[..16]).expect("an advertisement");
+    let option = rest.next().expect("an option").expect("a valid one");
+    assert_eq!((read, option.mac(nd::option::SOURCE_MAC)), (advert, Some(GROUP)));
+    // An option without a length.
+    octets[71] = 0;
+    assert_eq!(advertise_as(&mut octets, GROUP), None);
+    assert_eq!(advertise_as(&mut octets[..60], GROUP), None);
 }
 
 #[test]
