@@ -7,6 +7,8 @@
 //!                                            |         ^   `---- what hosts say --> NIC
 //!                                            v         |
 //!   any queue <---------------------- answers, one question --- ARP, probes taken out <-- NIC
+//!
+//!   likewise neighbour discovery, by `Nodes`
 //!                                                      |
 //!                      round (10 ms): a probe into each NIC; Judge -> Roster -> Assignment -> owners
 //! ```
@@ -20,14 +22,18 @@ mod awaited;
 mod balancers;
 mod behind;
 mod counters;
+mod discovery;
 mod ensembles;
 mod front;
 mod hosts;
+mod kinds;
+mod known;
 mod link;
 mod machine_seat;
 mod machines;
 mod neighbours;
 mod news;
+mod nodes;
 mod path;
 mod round;
 mod seat;
@@ -58,7 +64,7 @@ use crate::tables::Tables;
 use balancers::Balancers;
 pub use counters::{EnsembleCounters, GroupNicCounters, SeatCounters};
 pub(crate) use ensembles::Ensembles;
-use hosts::{Heard, Spoken};
+use known::bit;
 use link::{Held, Link};
 use machine_seat::MachineSeat;
 use machines::Machines;
@@ -146,7 +152,7 @@ impl Core {
         if let Some(mut answer) = heard.answer {
             link.counters.arp_answered.add_shared(deliver(out, &mut answer));
         }
-        self.tell(nic, &heard);
+        self.tell(nic, heard.told);
         true
     }
 
@@ -154,7 +160,7 @@ impl Core {
     fn hears_member(&self, (member, nic): (u16, usize), frame: &Frame<'_>) -> bool {
         let (Some(link), Some(packet)) = (self.links.get(nic), packet_of(frame)) else { return false };
         let heard = link.hosts().hear_member(member, &packet, self.now());
-        self.tell(nic, &heard);
+        self.tell(nic, heard.told);
         let counter = if heard.goes_on { &link.counters.arp_asked } else { &link.counters.arp_kept };
         counter.add_shared(1);
         let is_apart = self.machines.is_some();
@@ -165,23 +171,23 @@ impl Core {
     }
 
     /// Tells members what a neighbour says, where there is something to tell.
-    fn tell(&self, nic: usize, heard: &Heard) {
-        let Some((to, spoken)) = heard.told else { return };
+    fn tell<const N: usize>(&self, nic: usize, told: Option<(u64, [u8; N])>) {
+        let Some((to, mut spoken)) = told else { return };
         for (number, member) in self.live() {
-            if to & hosts::bit(number) != 0 {
-                self.put_into(&member, nic, spoken);
+            if to & bit(number) != 0 {
+                self.put_into(&member, nic, &mut spoken);
             }
         }
     }
 
     /// Puts a frame into a NIC of a member, if that is served; where it has an address of its own, for that.
-    fn put_into(&self, member: &Member, nic: usize, mut octets: Spoken) {
+    fn put_into(&self, member: &Member, nic: usize, octets: &mut [u8]) {
         let front = self.front(nic);
         if front.is_some() {
-            behind::address(&mut octets, member.station(nic));
+            behind::address(octets, member.station(nic));
         }
-        let taken = member.deliver(nic, &mut octets);
-        self.count_told(nic, taken.or_else(|| front?.send_inside(&mut octets)));
+        let taken = member.deliver(nic, octets);
+        self.count_told(nic, taken.or_else(|| front?.send_inside(octets)));
     }
 
     fn count_told(&self, nic: usize, taken: Option<u64>) {

@@ -88,6 +88,7 @@ pub struct Router<'a, B, R> {
     /// Seed of the hash of flows, which all vCPUs of a router have in common.
     pub(crate) flow_seed: u64,
     pub(crate) redirects: bool,
+    pub(crate) shares_addresses: bool,
     pub(crate) table: u8,
 }
 
@@ -131,6 +132,7 @@ impl<'a, B: Buffer, R: Routes> Router<'a, B, R> {
             identification: 0,
             mixed: 0,
             redirects: config.redirects,
+            shares_addresses: config.shares_addresses,
             table: config.table,
             seed,
             flow_seed: seed,

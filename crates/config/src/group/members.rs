@@ -61,11 +61,12 @@ impl Group {
         router.pin.vhost = of(&self.pattern.pin.vhost, self.pattern.vhost_threads());
     }
 
-    /// Plugs a NIC of a back end into the interconnection. Where that learns where addresses are each has one of its own; a balancer
-    /// that is a part of our switch names the port.
+    /// Plugs a NIC of a back end into the interconnection. Where that learns where addresses are each has one of its own, but the
+    /// group's link-local address; a balancer that is a part of our switch names the port.
     fn plug_inside(&self, nic: &mut Nic, interconnect: &Interconnect, number: u32) {
         nic.attach = self.inside(nic, interconnect);
         if self.is_apart() {
+            nic.six.name_link_local(nic.mac);
             nic.mac = Mac::derived(&self.member(number), &nic.name);
         }
     }

@@ -5,11 +5,16 @@ use crate::forwarding::Destination;
 use crate::plan::{Plan, Router};
 
 impl Group {
-    /// Whether its members have one route table and one neighbour table, which the host writes. A member with routes by several
-    /// gateways has a table of its own: it tells its own host which of them it does not reach.
+    /// Whether it takes part in IPv6.
+    pub fn has_six(&self) -> bool {
+        self.pattern.nics.iter().any(|nic| !nic.six.addresses.is_empty())
+    }
+
+    /// Whether its members have one route table and one neighbour table, which the host writes, for IPv4. A member with routes by
+    /// several gateways has a table of its own: it tells its own host which of them it does not reach.
     pub fn shares_tables(&self) -> bool {
         let Router { forwarding, .. } = &self.pattern;
-        let has_six = !forwarding.routes6.is_empty() || !forwarding.neighbours6.is_empty();
+        let has_six = self.has_six() || !forwarding.routes6.is_empty() || !forwarding.neighbours6.is_empty();
         let refuses_six = forwarding.refused.iter().any(|route| matches!(route.to, Destination::V6(_)));
         let is_plain = forwarding.spread.is_empty() && forwarding.interfaces.is_empty();
         // What a control plane finds is taught to each member by itself.

@@ -231,7 +231,7 @@ fn what_a_file_does_not_say_of_a_group_is_as_the_table_has_it() {
 }
 
 #[test]
-fn members_have_one_table_of_routes_unless_one_has_several_gateways() {
+fn members_have_one_table_of_routes_unless_one_has_several_gateways_or_there_is_ipv6() {
     let route = "[[group.route]]\nto = '10.0.0.0/8'\nvia = '192.0.2.9'\n[[group.route]]\nto = '11.0.0.0/8'\ntype = 'blackhole'\n";
     let mut plan = good(&(PARALLEL.to_owned() + route));
     assert_eq!(plan.choose_engines(&HostFacts::default()), None);
@@ -254,9 +254,13 @@ fn members_have_one_table_of_routes_unless_one_has_several_gateways() {
     assert_eq!(plane.of_data_plane(), plane, "the same when it is told again");
     assert_eq!(own.routers[0].neighbours, plan.groups[0].neighbours(), "neighbours for probes among them");
     let several = "[[group.route]]\nto = '10.0.0.0/8'\nvia = ['192.0.2.8', '192.0.2.9']\n";
-    let mut plan = good(&(PARALLEL.to_owned() + several));
-    assert_eq!(plan.choose_engines(&HostFacts::default()), None);
-    assert_eq!(plan.sharing().count(), 0);
-    assert_eq!(plan.of_data_plane().routers[0].routes, plan.routers[0].routes);
-    assert_eq!(plan.of_isolated("core_1").expect("there is one").routers[0].routes, plan.routers[1].routes);
+    let six = PARALLEL.replace("\"192.0.2.1/24\"", "[\"192.0.2.1/24\", \"2001:db8::1/64\"]");
+    for text in [PARALLEL.to_owned() + several, six] {
+        let mut plan = good(&text);
+        assert_eq!(plan.choose_engines(&HostFacts::default()), None);
+        assert_eq!(plan.sharing().count(), 0);
+        assert_eq!(plan.of_data_plane().routers[0].routes, plan.routers[0].routes);
+        let own = plan.of_isolated("core_1").expect("there is one");
+        assert_eq!(own.routers[0].routes, plan.routers[1].routes);
+    }
 }

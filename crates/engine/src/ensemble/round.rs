@@ -288,6 +288,11 @@ impl Core {
         self.board.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The member that advertises the group as a router: the first of those that get frames.
+    pub(super) fn lead(&self) -> Option<u16> {
+        self.board().able().min()
+    }
+
     /// Ends the rounds that are due, and begins the next ones; when to come again, if there is a member.
     pub(super) fn round(&self, now: Duration) -> Option<Duration> {
         let due = self.round_of_machines(now);

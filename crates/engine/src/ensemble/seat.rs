@@ -5,12 +5,16 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use anyhow::{Context, Result, bail};
 use attach::{Attachment, HandedOver, News, Ports, ServiceContext};
-use frame::{Mac, ethernet};
+use frame::Mac;
 use group::probe;
 use port::{Frame, Frames, IngressSink, Sink, SinkWrapper, Source, SourceWrapper, ingress};
 use ring::BURST;
 
+<<<<<<< HEAD
 use super::awaited::AwaitedProbes;
+=======
+use super::kinds::{is_arp, is_back, is_discovery, is_for_us, is_spoken};
+>>>>>>> 275004f9b3fbcc1ce1a5cb30fea9794daa8d404b
 use super::path::OF_PATH;
 use super::way::Stage;
 use super::{Core, Ensemble, Link, SeatCounters, Way, deliver};
@@ -207,7 +211,7 @@ pub(super) struct Seat {
 }
 
 impl Seat {
-    /// What leads to the link and away from it; ARP is heard on the way.
+    /// What leads to the link and away from it; ARP and neighbour discovery are heard on the way.
     fn ways(&self, site: &ServiceContext<'_>) -> Result<Ports> {
         let (core, member) = (&self.ensemble.core, &self.member);
         if let Some(at) = &self.at {
@@ -352,12 +356,14 @@ impl SourceWrapper for Inbound {
     fn drain_on(&mut self, budget: usize, take: &mut dyn FnMut(&[Frame<'_>])) -> usize {
         let Self { source, out, core, nic } = self;
         source.drain(budget, &mut |frames| {
-            if !frames.iter().any(is_arp) {
+            if !frames.iter().any(is_spoken) {
                 return take(frames);
             }
             let mut left = Frames::new();
             for frame in frames {
-                if !(is_arp(frame) && core.hears_network(*nic, frame, &**out)) {
+                let is_heard = is_arp(frame) && core.hears_network(*nic, frame, &**out)
+                    || is_discovery(frame) && core.hears_discovery(*nic, frame, &**out);
+                if !is_heard {
                     // A burst has no more than fit.
                     let _ = left.try_push(*frame);
                 }
@@ -443,6 +449,9 @@ impl Ear {
             }
             return is_at_home;
         }
+        if is_discovery(frame) {
+            return self.core.hears_discovery_of((self.member.number, self.nic), frame);
+        }
         is_arp(frame) && self.core.hears_member((self.member.number, self.nic), frame)
     }
 }
@@ -476,21 +485,4 @@ impl Core {
         let counter = if is_noted { &counters.probes_back } else { &counters.probes_foreign };
         counter.add_shared(1);
     }
-}
-
-#[inline(always)]
-pub(super) fn is_arp(frame: &Frame<'_>) -> bool {
-    frame.octets().read::<2>(12) == Some(ethernet::ARP.to_be_bytes())
-}
-
-/// Whether a frame is for where probes are taken out, at any NIC: what stands in the last octet only who looks closer needs to know.
-#[inline(always)]
-pub(super) fn is_back(frame: &Frame<'_>) -> bool {
-    let [a, b, c, d, e, _] = probe::BACK.0;
-    frame.octets().read::<5>(0) == Some([a, b, c, d, e])
-}
-
-#[inline(always)]
-pub(super) fn is_for_us(frame: &Frame<'_>) -> bool {
-    is_arp(frame) || is_back(frame)
 }

@@ -181,6 +181,7 @@ pub(crate) struct Wanted<'w> {
     pub(crate) without_six: Option<u8>,
     pub(crate) advertise: Option<&'w Advertise<'w>>,
     pub(crate) redirects: bool,
+    pub(crate) shares_addresses: bool,
     /// Whether it has VLAN 100 of NIC 0, 10.0.3.1/24, and VLAN 200.100 of NIC 1, 10.0.4.1/24; IPv6 as on NICs of these numbers.
     pub(crate) vlans: bool,
     /// Filter of sources of its NICs.
@@ -193,6 +194,7 @@ pub(crate) const USUAL: Wanted<'static> = Wanted {
     without_six: None,
     advertise: None,
     redirects: false,
+    shares_addresses: false,
     vlans: false,
     reverse_path: ReversePath::Off,
 };
@@ -285,6 +287,7 @@ impl Lab {
             keeper: wanted.first,
             answers_arp: wanted.first,
             redirects: wanted.redirects,
+            shares_addresses: wanted.shares_addresses,
             table: 0,
         };
         let router = Router::new(&config, parts);

@@ -51,12 +51,16 @@ fn some_frame(next: &mut impl FnMut() -> u64) -> Vec<u8> {
         let tag = if next().is_multiple_of(2) { [0x81, 0] } else { [0x88, 0xa8] };
         frame.extend([tag[0], tag[1], next() as u8, next() as u8]);
     }
-    frame.extend(if next().is_multiple_of(8) { [0x86, 0xdd] } else { [8, 0] });
-    let options = if next().is_multiple_of(2) { 0 } else { next() % 11 };
-    let version = if next().is_multiple_of(8) { next() as u8 } else { 0x45 + options as u8 };
     let protocol = [6, 17, 132, 1, next() as u8][(next() % 5) as usize];
-    let fragment = if next().is_multiple_of(4) { (next() as u16).to_be_bytes() } else { [0x40, 0] };
-    frame.extend([version, 0, 0, 60, 1, 2, fragment[0], fragment[1], 64, protocol, 0, 0]);
+    if next().is_multiple_of(3) {
+        let version = if next().is_multiple_of(8) { next() as u8 } else { 0x60 };
+        frame.extend([0x86, 0xdd, version, next() as u8, 0, 0, 0, 60, protocol, 64]);
+    } else {
+        let options = if next().is_multiple_of(2) { 0 } else { next() % 11 };
+        let version = if next().is_multiple_of(8) { next() as u8 } else { 0x45 + options as u8 };
+        let fragment = if next().is_multiple_of(4) { (next() as u16).to_be_bytes() } else { [0x40, 0] };
+        frame.extend([8, 0, version, 0, 0, 60, 1, 2, fragment[0], fragment[1], 64, protocol, 0, 0]);
+    }
     frame.extend((0..80).map(|_| next() as u8));
     if next().is_multiple_of(4) {
         frame.truncate(14 + (next() as usize) % (frame.len() - 14));
@@ -108,6 +112,25 @@ fn both_directions_have_one_queue() {
         let frame = |source: &[u8], to: &[u8], sp: &[u8], dp: &[u8]| {
             [&[0; 12][..], &[8, 0, 0x45, 0, 0, 40, 0, 0, 0, 0, 64, 17, 0, 0], source, to, sp, dp, &[0; 22]]
                 .concat()
+        };
+        let chosen = kernels(&program, &frame(s, d, sp, dp));
+        assert_eq!(kernels(&program, &frame(d, s, dp, sp)), chosen);
+        seen.insert(chosen);
+    }
+    assert_eq!(seen.len(), 16);
+}
+
+#[test]
+fn both_directions_of_ipv6_have_one_queue() {
+    let Some(program) = loaded(16, Hash::Symmetric) else { return };
+    let mut next = numbers(6);
+    let mut seen = std::collections::BTreeSet::new();
+    for _ in 0..200 {
+        let ends: Vec<u8> = (0..36).map(|_| next() as u8).collect();
+        let (s, d, sp, dp) = (&ends[..16], &ends[16..32], &ends[32..34], &ends[34..]);
+        let frame = |source: &[u8], to: &[u8], sp: &[u8], dp: &[u8]| {
+            let header = [0x86, 0xdd, 0x60, 0, 0, 0, 0, 20, 17, 64];
+            [&[0; 12][..], &header, source, to, sp, dp, &[0; 16]].concat()
         };
         let chosen = kernels(&program, &frame(s, d, sp, dp));
         assert_eq!(kernels(&program, &frame(d, s, dp, sp)), chosen);

@@ -16,8 +16,15 @@ fn what_this_version_cannot_run_is_refused_in_one_line() {
     assert_eq!(told(&PARALLEL.replace("\"flow\"", "\"round-robin\"")), "");
     assert_eq!(told(&PARALLEL.replace("members = 2", "scale = { max = 3 }")), "");
     assert_eq!(told(&PARALLEL.replace("tap:core-wan", "xdp:eth0")), "");
-    let six = PARALLEL.replace("\"192.0.2.1/24\"", "[\"192.0.2.1/24\", \"2001:db8::1/64\"]");
-    assert!(told(&six).contains("group.nic.address: a group has no IPv6 in this version"), "{}", told(&six));
+    let with_six = |text: &str| text.replace("\"192.0.2.1/24\"", "[\"192.0.2.1/24\", \"2001:db8::1/64\"]");
+    assert_eq!(told(&with_six(PARALLEL)), "");
+    assert_eq!(told(&with_six(&multistage("balancers = 2\n"))), "");
+    assert_eq!(told(&with_six(&multistage("balancer = \"vm\"\n"))), "");
+    let expected = "group.nic.address: a group with kernel routers or back ends on other hosts has no IPv6";
+    for more in ["engine = \"kernel\"\n", "interconnect = \"bridge:br0\"\nremote = 1\n"] {
+        let elsewhere = told(&with_six(&multistage(&format!("balancer = \"vm\"\n{more}"))));
+        assert!(elsewhere.contains(expected), "{elsewhere}");
+    }
     let of_vrf = PARALLEL.replace("\"198.51.100.1/24\"", "\"198.51.100.1/24\"\nvrf = \"red\"");
     assert_eq!(told(&of_vrf), "");
     let filtered = PARALLEL.replace("\"192.0.2.1/24\"", "\"192.0.2.1/24\"\nrpf = \"loose\"");
