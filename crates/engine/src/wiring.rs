@@ -35,8 +35,14 @@ pub(crate) struct NicPumps {
 
 impl NicPumps {
     fn all(self) -> impl Iterator<Item = Pump> {
-        self.rx.into_iter().chain(self.urgent).chain(self.tx).chain(self.control)
+        let Self { rx, tx, urgent, control, .. } = self;
+        rx.into_iter().chain(urgent).chain(leaving(tx, control))
     }
+}
+
+/// Pumps out of a NIC, that of the control plane first: the others leave no room in a sink that is always full.
+fn leaving(tx: Vec<Pump>, control: Option<Pump>) -> impl Iterator<Item = Pump> {
+    control.into_iter().chain(tx)
 }
 
 /// The way of frames from an attachment's sources to the rings.
@@ -192,7 +198,7 @@ pub(crate) fn io_threads(
             for way in ways {
                 let rx = way.rx.into_iter().chain(way.urgent).collect();
                 groups.push((format!("{}-rx", way.name), rx));
-                let tx = way.tx.into_iter().chain(way.control).collect();
+                let tx = leaving(way.tx, way.control).collect();
                 groups.push((format!("{}-tx", way.name), tx));
             }
         }
@@ -225,3 +231,6 @@ pub(crate) fn io_threads(
         })
         .collect()
 }
+
+#[cfg(test)]
+mod tests;
