@@ -87,7 +87,8 @@ pub(crate) fn connect(
         }
     };
     // What may fail comes before a port of a switch, which would have to be left again.
-    let Ports { sources, is_spread, have_entered, sinks, urgent, outside } = outlet.ports(&site)?;
+    let ports = outlet.ports(&site)?;
+    let Ports { sources, is_spread, have_entered, sinks, urgent, control: way_out, outside } = ports;
     let to_switch = outside.is_switch();
     let parts = sources.len();
     let mut sources: Vec<_> = sources.into_iter().chain(urgent).collect();
@@ -97,7 +98,7 @@ pub(crate) fn connect(
             let seen = |sink| plugging.taps.at(Spot::Rx, sink);
             let (sorted, outside) = shadow.sort(sources, outside, seen);
             sources = sorted;
-            plugging.control(shadow, &sinks, outside)
+            plugging.control(shadow, way_out.as_ref().or(sinks.first()), outside)
         }
     };
     let urgent = sources.split_off(parts).pop();
@@ -151,10 +152,10 @@ impl Plugging<'_> {
     fn control(
         &self,
         shadow: OpenShadow,
-        sinks: &[Arc<dyn Sink>],
+        sink: Option<&Arc<dyn Sink>>,
         outside: Outside,
     ) -> (Option<Pump>, Outside) {
-        let Some(sink) = sinks.first() else { return (None, outside) };
+        let Some(sink) = sink else { return (None, outside) };
         let (source, _) = shadow.into_source();
         let lost = source.lost();
         let to_switch = outside.is_switch();
