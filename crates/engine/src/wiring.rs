@@ -13,7 +13,7 @@ use nic_port::NicQueues;
 use port::{Sink, Source};
 use sandbox::Confinement;
 
-use crate::control::OpenShadow;
+use crate::control::{Names, OpenShadow, Speaker, naming};
 use crate::io_thread::{Idle, IoThread, Pump};
 use crate::tracing::{NicTaps, Spot, TapBoard};
 
@@ -91,6 +91,7 @@ pub(crate) fn connect(
     let Ports { sources, is_spread, have_entered, sinks, urgent, control: way_out, outside } = ports;
     let to_switch = outside.is_switch();
     let parts = sources.len();
+    let names = shadow.as_ref().and_then(OpenShadow::names);
     let mut sources: Vec<_> = sources.into_iter().chain(urgent).collect();
     let (control, outside) = match shadow {
         None => (None, outside),
@@ -98,14 +99,15 @@ pub(crate) fn connect(
             let seen = |sink| plugging.taps.at(Spot::Rx, sink);
             let (sorted, outside) = shadow.sort(sources, outside, seen);
             sources = sorted;
-            plugging.control(shadow, way_out.as_ref().or(sinks.first()), outside)
+            let way_out = way_out.as_ref().or(sinks.first());
+            plugging.control(shadow, (way_out, names.as_ref()), outside)
         }
     };
     let urgent = sources.split_off(parts).pop();
     let way = RingWay { parts, is_spread: is_spread && parts == plugging.threads(), have_entered };
     let urgent = urgent.map(|source| plugging.ring_pump(0, source, way));
     let rx = plugging.rx(sources, way);
-    let tx = plugging.tx(&sinks, to_switch);
+    let tx = plugging.tx(&sinks, to_switch, names.as_ref());
     Ok((NicPumps { name: nic.name.clone(), rx, tx, urgent, control }, outside))
 }
 
@@ -152,7 +154,7 @@ impl Plugging<'_> {
     fn control(
         &self,
         shadow: OpenShadow,
-        sink: Option<&Arc<dyn Sink>>,
+        (sink, names): (Option<&Arc<dyn Sink>>, Option<&Arc<Names>>),
         outside: Outside,
     ) -> (Option<Pump>, Outside) {
         let Some(sink) = sink else { return (None, outside) };
@@ -160,18 +162,18 @@ impl Plugging<'_> {
         let lost = source.lost();
         let to_switch = outside.is_switch();
         let sink = self.taps.at(Spot::Tx { to_switch }, sink.clone());
-        let pump = Pump { source: Box::new(source), sink };
+        let pump = Pump { source: Box::new(source), sink: naming(sink, names, Speaker::Control) };
         (Some(pump), outside.counting_also(move |visit| visit("shadow", &*lost)))
     }
 
     /// Returns the pumps out of the NIC, for each thread to its sink, cyclically; none if others serve the
     /// NIC. A NIC whose frames leave within the driver's register access is given the sink as well: its
     /// threads only run its interrupt timers.
-    fn tx(&self, sinks: &[Arc<dyn Sink>], to_switch: bool) -> Vec<Pump> {
+    fn tx(&self, sinks: &[Arc<dyn Sink>], to_switch: bool, names: Option<&Arc<Names>>) -> Vec<Pump> {
         let threads = self.threads();
         let source = |pair| if threads == 1 { self.queues.source() } else { self.queues.source_of(pair) };
         let pump = |(pair, sink): (usize, &Arc<dyn Sink>)| {
-            let sink = self.taps.at(Spot::Tx { to_switch }, sink.clone());
+            let sink = naming(self.taps.at(Spot::Tx { to_switch }, sink.clone()), names, Speaker::Router);
             let sink = self.lock.map_or_else(|| sink.clone(), |lock| lock.sink(sink.clone()));
             self.queues.transmit_in_access(sink.clone());
             Pump { source: source(pair), sink }

@@ -73,7 +73,8 @@ fn a_sink_without_room_has_the_kernel_send() {
 #[test]
 fn frames_do_not_wait_for_room_while_half_of_a_ring_is_in_use() {
     // Of eight entries the kernel has filled this many.
-    for (overflows, filled, waits) in [(true, 3, true), (true, 4, false), (true, 8, false), (false, 8, true)] {
+    let cases = [(true, 3, true), (true, 4, false), (true, 8, false), (false, 8, true)];
+    for (overflows, filled, waits) in cases {
         let world = fuzzed::World::new();
         let mut source = world.source(overflows);
         world.store(&[0, 0, 2, 0, filled, 0, 0, 0, 0, 0, 0, 0]);

@@ -16,7 +16,8 @@ use uplink::{Error, Mac, Netns, Tap, TapConfig, TapSink, TapSource, bridge, macv
 
 use crate::far_end::PacketSocket;
 use crate::support::{
-    PATIENCE, Way, collect, datagram, deliver, devices, drained, frames_at, losses, wait_for, wait_until_running,
+    PATIENCE, Way, collect, datagram, deliver, devices, drained, frames_at, losses, wait_for,
+    wait_until_running,
 };
 
 const OURS: Mac = [2, 0, 0, 0, 1, 9];
