@@ -14,6 +14,7 @@ use port::{Sink, Source};
 use sandbox::Confinement;
 
 use crate::control::{Names, OpenShadow, Speaker, naming};
+use crate::farewell::Farewell;
 use crate::io_thread::{Idle, IoThread, Pump};
 use crate::tracing::{NicTaps, Spot, TapBoard};
 
@@ -31,6 +32,8 @@ pub(crate) struct NicPumps {
     urgent: Option<Pump>,
     /// From the control plane out of the NIC, if there is one; any thread may serve it.
     control: Option<Pump>,
+    /// To be said before the NIC is closed by order.
+    pub(crate) farewell: Option<Farewell>,
 }
 
 impl NicPumps {
@@ -90,6 +93,9 @@ pub(crate) fn connect(
     let ports = outlet.ports(&site)?;
     let Ports { sources, is_spread, have_entered, sinks, urgent, control: way_out, outside } = ports;
     let to_switch = outside.is_switch();
+    let farewell = sinks.first().and_then(|sink| {
+        Farewell::of((plan, nic), plugging.taps.at(Spot::Tx { to_switch }, sink.clone()), queues)
+    });
     let parts = sources.len();
     let names = shadow.as_ref().and_then(OpenShadow::names);
     let mut sources: Vec<_> = sources.into_iter().chain(urgent).collect();
@@ -108,7 +114,7 @@ pub(crate) fn connect(
     let urgent = urgent.map(|source| plugging.ring_pump(0, source, way));
     let rx = plugging.rx(sources, way);
     let tx = plugging.tx(&sinks, to_switch, names.as_ref());
-    Ok((NicPumps { name: nic.name.clone(), rx, tx, urgent, control }, outside))
+    Ok((NicPumps { name: nic.name.clone(), rx, tx, urgent, control, farewell }, outside))
 }
 
 impl Plugging<'_> {

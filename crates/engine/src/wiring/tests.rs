@@ -43,6 +43,7 @@ fn the_last_room_out_of_a_nic_is_for_its_control_plane() {
         tx: vec![pump(60)],
         urgent: None,
         control: Some(pump(70)),
+        farewell: None,
     };
     let moved = all.all().map(|mut pump| pump_on(&mut *pump.source, &*pump.sink, &mut Backlog::default()));
     assert_eq!(moved.collect::<Vec<_>>(), [1, 0]);
