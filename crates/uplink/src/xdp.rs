@@ -23,7 +23,7 @@ mod umem;
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
 use serde::{Deserialize, Serialize};
@@ -280,13 +280,15 @@ impl Xdp {
         let desks = (0..self.parts.queues.min(threads)).map(|_| QueueHandover::new());
         let desks = desks.collect::<io::Result<Vec<_>>>()?;
         let hands = revival::deal(receivers, &desks)?.into_iter().zip(&desks);
+        let (busy_poll, overflows) = (self.parts.busy_poll, Arc::<AtomicBool>::default());
         let sources =
-            hands.map(|(hand, desk)| XdpSource::new(hand, desk.clone(), self.parts.busy_poll)).collect();
+            hands.map(|(hand, desk)| XdpSource::new(hand, desk.clone(), busy_poll, overflows.clone()));
+        let sources = sources.collect();
         let sinks = 0..self.parts.transmit.min(threads);
         let sinks: Vec<_> = sinks.map(|n| Arc::new(XdpSink::new(queues.get(n).cloned()))).collect();
         let health = Arc::new(XdpHealth::new(device, queues));
         let revival = XdpReplacer { desks, sinks: sinks.clone(), health: health.clone() };
-        Ok(XdpPorts { sources, sinks, health, revival })
+        Ok(XdpPorts { sources, sinks, health, revival, overflows })
     }
 
     /// Maps all queues; returns them and their receive halves.
@@ -321,6 +323,15 @@ pub struct XdpPorts {
     pub health: Arc<XdpHealth>,
     /// Replaces the interface by another one.
     pub revival: XdpReplacer,
+    overflows: Arc<AtomicBool>,
+}
+
+impl XdpPorts {
+    /// Has the frames of the sources wait for room only while less than half of each queue is in use, or whatever is in use, as they
+    /// do at first. A reader who has to find some of the frames cannot leave it to the kernel which ones are lost.
+    pub fn overflow(&self, does: bool) {
+        self.overflows.store(does, Relaxed);
+    }
 }
 
 fn layout(config: &XdpConfig<'_>, interface_mtu: u32) -> Result<Layout, Error> {

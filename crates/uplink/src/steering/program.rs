@@ -208,6 +208,27 @@ pub(super) fn with_urgent(queues: u32, hash: Hash) -> Vec<u64> {
     code.finish()
 }
 
+/// Returns the program that takes urgent frames without a VLAN tag whole, and nothing of others.
+pub(super) fn urgent_alone() -> Vec<u64> {
+    /// Offset of `vlan_present` in the program's context: the kernel has taken the tag out of the frame.
+    const IS_TAGGED: i16 = 20;
+    let mut code = Assembler::default();
+    code.with(MOVE, R6, R1);
+    code.put(0x61, (R0, R6), IS_TAGGED, 0);
+    code.jump(IF_OTHER, R0, 0, Place::Plain);
+    code.by(MOVE, R7, 12);
+    code.read(Size::Half, 0);
+    code.jump(IF_EQUAL, R0, 0x8100, Place::Plain);
+    urgent::select(&mut code);
+    code.here(Place::Urgent);
+    code.by(MOVE, R0, -1);
+    code.give();
+    code.here(Place::Plain);
+    code.by(MOVE, R0, 0);
+    code.give();
+    code.finish()
+}
+
 fn by_flow(code: &mut Assembler, queues: u32, hash: Hash) {
     network_header(code);
     ends(code);

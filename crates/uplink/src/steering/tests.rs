@@ -5,7 +5,7 @@ use port::Frame;
 use port::steer::{Hash, by_flow};
 use ring::Bytes;
 
-use super::program;
+use super::{LOOKED_AT, is_urgent, program};
 
 /// Loads the program into the kernel, if this host permits it.
 fn loaded(queues: usize, hash: Hash) -> Option<OwnedFd> {
@@ -165,10 +165,15 @@ fn is_cut(frame: &[u8]) -> bool {
     frame.len() < at + header + 4
 }
 
-#[test]
-fn urgent_frames_get_the_queue_behind_the_others() {
-    let tagged = |frame: Vec<u8>| [&frame[..12], &[0x81, 0, 0, 7], &frame[12..]].concat();
-    let urgent = [
+fn tagged(frame: &[u8]) -> Vec<u8> {
+    [&frame[..12], &[0x81, 0, 0, 7], &frame[12..]].concat()
+}
+
+/// Urgent frames of each kind.
+fn urgent_frames() -> Vec<Vec<u8>> {
+    let mut first_fragment = packet(17, &ports(49_152, 3784));
+    first_fragment[20] = 0x20;
+    vec![
         packet(17, &ports(49_152, 3784)),
         packet(17, &ports(49_152, 4784)),
         packet(17, &ports(520, 520)),
@@ -182,12 +187,15 @@ fn urgent_frames_get_the_queue_behind_the_others() {
         [&[0xff; 12][..], &[8, 6], &[0; 46]].concat(),
         // IS-IS: a length, and LLC.
         [&[1; 12][..], &[0, 46, 0xfe, 0xfe, 3], &[0; 43]].concat(),
-    ];
-    let mut first_fragment = packet(17, &ports(49_152, 3784));
-    first_fragment[20] = 0x20;
-    let mut later_fragment = first_fragment.clone();
-    later_fragment[21] = 9;
-    let others = [
+        first_fragment,
+    ]
+}
+
+/// Frames that resemble them.
+fn other_frames() -> Vec<Vec<u8>> {
+    let mut later_fragment = packet(17, &ports(49_152, 3784));
+    (later_fragment[20], later_fragment[21]) = (0x20, 9);
+    vec![
         packet(17, &ports(3784, 4000)),
         packet(6, &ports(1790, 80)),
         packet(1, &[8, 0]),
@@ -196,14 +204,39 @@ fn urgent_frames_get_the_queue_behind_the_others() {
         later_fragment,
         [&[1; 12][..], &[0x88, 0xcc], &[0; 46]].concat(),
         vec![0; 14],
-    ];
+    ]
+}
+
+#[test]
+fn copies_are_made_of_the_frames_that_are_told_as_urgent_here() {
+    let Some(program) = load(&program::urgent_alone()) else { return };
+    let is_copied = |frame: &[u8]| kernels(&program, frame) != 0;
+    assert!(urgent_frames().iter().all(|frame| is_urgent(frame) && !is_urgent(&tagged(frame))));
+    assert!(!other_frames().iter().any(|frame| is_urgent(frame)));
+    let mut next = numbers(7);
+    let some = (0..2000).map(|_| some_frame(&mut next)).collect::<Vec<_>>();
+    let tagged = urgent_frames().iter().map(|frame| tagged(frame)).collect::<Vec<_>>();
+    for frame in some.iter().chain(&tagged) {
+        assert_eq!(is_copied(frame), is_urgent(frame), "{frame:02x?}");
+    }
+    // However much of one there is, and however little of that is looked at.
+    for frame in urgent_frames().iter().chain(&other_frames()) {
+        for cut in (14..=frame.len()).map(|len| &frame[..len]) {
+            let looked_at = &cut[..cut.len().min(LOOKED_AT)];
+            assert_eq!(is_copied(cut), is_urgent(looked_at), "{cut:02x?}");
+        }
+    }
+}
+
+#[test]
+fn urgent_frames_get_the_queue_behind_the_others() {
     for queues in [1, 3] {
         let Some(program) = load(&program::with_urgent(queues as u32, Hash::Flow)) else { return };
-        for frame in urgent.iter().cloned().chain([first_fragment.clone()]) {
-            assert_eq!(kernels(&program, &frame), queues, "{frame:02x?}");
-            assert_eq!(kernels(&program, &tagged(frame.clone())), queues, "tagged: {frame:02x?}");
+        for frame in &urgent_frames() {
+            assert_eq!(kernels(&program, frame), queues, "{frame:02x?}");
+            assert_eq!(kernels(&program, &tagged(frame)), queues, "tagged: {frame:02x?}");
         }
-        for frame in &others {
+        for frame in &other_frames() {
             assert_eq!(kernels(&program, frame), ours(frame, queues, Hash::Flow), "{frame:02x?}");
         }
         let mut next = numbers(queues as u64);
