@@ -149,8 +149,9 @@ impl Opener {
         for (((nic, port), outlet), gate) in
             self.plan.nics.iter().zip(&self.ports).zip(&self.outlets).zip(gates)
         {
-            let (mut way, far) = connect((&self.plan, nic), (port.queues(), None), outlet, (&self.board, gate))
-                .with_context(|| format!("router {}, NIC {}", self.plan.name, nic.name))?;
+            let (mut way, far) =
+                connect((&self.plan, nic), (port.queues(), None), outlet, (&self.board, gate))
+                    .with_context(|| format!("router {}, NIC {}", self.plan.name, nic.name))?;
             open.outside.push(far);
             open.farewells.extend(way.farewell.take());
             ways.push(way);

@@ -10,11 +10,8 @@ use group::probe;
 use port::{Frame, Frames, IngressSink, Sink, SinkWrapper, Source, SourceWrapper, ingress};
 use ring::BURST;
 
-<<<<<<< HEAD
 use super::awaited::AwaitedProbes;
-=======
 use super::kinds::{is_arp, is_back, is_discovery, is_for_us, is_spoken};
->>>>>>> 275004f9b3fbcc1ce1a5cb30fea9794daa8d404b
 use super::path::OF_PATH;
 use super::way::Stage;
 use super::{Core, Ensemble, Link, SeatCounters, Way, deliver};

@@ -54,12 +54,6 @@ impl RunningRouter {
         let kernel = outlets.iter().filter_map(|outlet| outlet.kernel.clone()).collect();
         let (pulled, changed) = (BTreeSet::new(), BTreeSet::new());
         let (gate, sharing) = (RateLimit::new(guest.plan()), BTreeMap::new());
-<<<<<<< HEAD
-        let registration = None;
-        let mut running =
-            Self { threads, router: guest, outside, kernel, gate, pulled, changed, sharing, registration };
-        running.router.steps_mut().resume();
-=======
         let (registration, farewells) = (None, Vec::new());
         let mut running = Self {
             threads,
@@ -73,7 +67,7 @@ impl RunningRouter {
             registration,
             farewells,
         };
->>>>>>> 682089b88fa91a17d1676957ec4d1613730333c9
+        running.router.steps_mut().resume();
         let plan = running.router.plan().clone();
         let mut ways = Vec::new();
         let gates = running.gate.nics();

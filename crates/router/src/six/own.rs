@@ -134,8 +134,7 @@ fn suitability(source: u128, destination: u128) -> (bool, u8, bool, u32) {
 
 /// Returns the best source on a NIC for this destination; tentative and duplicate addresses are not used.
 fn best_of(nics: &[Nic], (at, neighbours): (usize, &Neighbours<'_>), destination: u128) -> Option<u128> {
-    let usable =
-        |(index, own): &(usize, &Own)| own.is_usable() && !neighbours.is_duplicate(at as u8, *index);
+    let usable = |(index, own): &(usize, &Own)| own.is_usable() && !neighbours.is_duplicate(at as u8, *index);
     let own = nics.get(at)?.six.own.iter().enumerate().filter(usable);
     own.map(|(_, own)| own.ip).max_by_key(|ip| suitability(*ip, destination))
 }
