@@ -21,14 +21,15 @@ struct Heard(Mutex<Vec<Vec<u8>>>);
 
 impl Sink for Heard {
     fn deliver(&self, frames: &[Frame<'_>]) -> usize {
-        let octets = |frame: &Frame<'_>| {
-            let mut octets = vec![0; frame.len()];
-            frame.octets().copy_to_slice(&mut octets);
-            octets
-        };
         self.0.lock().expect("nobody panicked").extend(frames.iter().map(octets));
         frames.len()
     }
+}
+
+fn octets(frame: &Frame<'_>) -> Vec<u8> {
+    let mut octets = vec![0; frame.len()];
+    frame.octets().copy_to_slice(&mut octets);
+    octets
 }
 
 struct Bench {
