@@ -83,7 +83,7 @@ fn last_advert(mac: Mac, six: &Six, tags: &[Tag]) -> Option<Vec<u8>> {
     ethernet::Header { destination, source: mac, ethertype: ethernet::IPV6 }.write(link).ok()?;
     let (addresses, rest) = octets.split_at_checked(vlan::AT)?;
     let tags: Vec<u8> = tags.iter().flat_map(|tag| tag.octets()).collect();
-    Some([addresses, &tags, rest].concat())
+    Some([addresses, tags.as_slice(), rest].concat())
 }
 
 #[cfg(test)]

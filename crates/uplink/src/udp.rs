@@ -49,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_that_nobody_reads_fills_up() {
+    fn a_socket_that_is_not_read_fills_up() {
         let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
         let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
         sender.connect(receiver.local_addr().unwrap()).unwrap();

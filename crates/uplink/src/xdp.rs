@@ -327,8 +327,8 @@ pub struct XdpPorts {
 }
 
 impl XdpPorts {
-    /// Has the frames of the sources wait for room only while less than half of each queue is in use, or whatever is in use, as they
-    /// do at first. A reader who has to find some of the frames cannot leave it to the kernel which ones are lost.
+    /// Sets whether frames stop waiting for room in their sink ([`port::Source::waits`]) while half of a queue is in use, or more. A
+    /// reader that looks for certain frames needs that: of a full queue the kernel would drop any. At first they always wait.
     pub fn overflow(&self, does: bool) {
         self.overflows.store(does, Relaxed);
     }

@@ -151,7 +151,7 @@ impl Learned {
     pub(crate) fn names(&self, nic: u8) -> Vec<(IpAddr, [u8; 6])> {
         let macs = self.macs.lock().unwrap_or_else(PoisonError::into_inner);
         let own = macs.iter().filter(|own| own.nic == nic);
-        own.flat_map(|own| own.ips.iter().map(|ip| (*ip, own.mac))).collect()
+        own.flat_map(|own| own.ips.iter().map(move |ip| (*ip, own.mac))).collect()
     }
 
     fn set_addresses(&self, mut addresses: Vec<IpAddr>) {

@@ -45,7 +45,7 @@ fn each_interface_that_advertises_itself_says_that_it_is_no_default_router() {
 }
 
 #[test]
-fn who_is_no_default_router_has_nothing_to_say() {
+fn a_router_that_is_no_default_router_says_nothing() {
     for more in ["", "[router.nic.ra]\nlifetime = 0\n"] {
         let plan = plan(more);
         assert_eq!(last_adverts(&plan, &plan.nics[0]), Vec::<Vec<u8>>::new(), "{more}");

@@ -24,12 +24,12 @@ struct Narrow(Mutex<Option<usize>>);
 impl Sink for Narrow {
     fn deliver(&self, frames: &[Frame<'_>]) -> usize {
         assert_eq!((frames.len(), self.room()), (1, 1), "frames that wait come when there is room");
-        *self.0.lock().expect("nobody panicked") = Some(frames[0].len());
+        *self.0.lock().expect("no thread panicked") = Some(frames[0].len());
         1
     }
 
     fn room(&self) -> usize {
-        usize::from(self.0.lock().expect("nobody panicked").is_none())
+        usize::from(self.0.lock().expect("no thread panicked").is_none())
     }
 }
 
@@ -47,5 +47,5 @@ fn the_last_room_out_of_a_nic_is_for_its_control_plane() {
     };
     let moved = all.all().map(|mut pump| pump_on(&mut *pump.source, &*pump.sink, &mut Backlog::default()));
     assert_eq!(moved.collect::<Vec<_>>(), [1, 0]);
-    assert_eq!(*sink.0.lock().expect("nobody panicked"), Some(70));
+    assert_eq!(*sink.0.lock().expect("no thread panicked"), Some(70));
 }

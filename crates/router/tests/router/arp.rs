@@ -20,12 +20,30 @@ fn request(nic: u8, from: u32, target: u32) -> Vec<u8> {
     arp_frame(Mac::BROADCAST, &packet)
 }
 
+/// ARP that each NIC has sent since the last call.
+fn announced(lab: &mut Lab) -> [Vec<arp::Packet>; 3] {
+    [0, 1, 2].map(|nic| {
+        let frames = lab.world.sent(nic).into_iter().filter(|frame| frame[12..14] == [8, 6]);
+        frames.map(|frame| read_arp(&frame).1).collect()
+    })
+}
+
 #[test]
-fn own_addresses_are_announced_once() {
+fn own_addresses_are_announced_twice() {
     let neighbours = table();
-    let mut lab = Lab::new(neighbours, true);
-    lab.wait(10);
-    lab.none_sent();
+    let mut lab = Lab::wanted(neighbours, &Wanted { six: true, ..USUAL });
+    let expected = [0, 1, 2].map(|nic| {
+        let own = ip(10, 0, nic, 1);
+        let (operation, target_mac) = (arp::Operation::Request, Mac::default());
+        vec![arp::Packet { operation, sender_mac: own_mac(nic), sender_ip: own, target_mac, target_ip: own }]
+    });
+    assert_eq!(announced(&mut lab), expected);
+    lab.wait(1999);
+    assert!(announced(&mut lab).iter().all(Vec::is_empty));
+    lab.wait(1);
+    assert_eq!(announced(&mut lab), expected);
+    lab.wait(60_000);
+    assert!(announced(&mut lab).iter().all(Vec::is_empty));
     // The router of another vCPU is silent.
     Lab::new(neighbours, false).none_sent();
 }
@@ -44,7 +62,7 @@ fn a_request_for_an_own_address_is_answered_and_its_sender_learned() {
         target_ip: ip(10, 0, 1, 50),
     };
     assert_eq!(reply, expected);
-    assert_eq!((lab.counters.consumed.get(), lab.counters.originated.get()), (1, 4));
+    assert_eq!((lab.counters.consumed.get(), lab.counters.originated.get()), (1, 7));
     assert_eq!(lab.neighbours.find(1, ip(10, 0, 1, 50)), Some(HOST));
 }
 

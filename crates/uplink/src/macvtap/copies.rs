@@ -1,6 +1,6 @@
 //! Copies of the urgent frames that arrive at a macvtap, in a queue of their own: a packet socket (packet(7)) at its interface, with a
 //! program that takes no other frames. A macvtap has no program that selects a queue, so its queues have these frames as well, and
-//! whoever reads them leaves them out.
+//! their sources leave them out.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -29,7 +29,7 @@ pub(super) fn open(index: u32) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Returns how many copies were lost since the last call because the queue was full, and begins to count anew (PACKET_STATISTICS).
+/// Returns how many copies were lost since the last call because the queue was full (PACKET_STATISTICS).
 pub(crate) fn lost(queue: BorrowedFd<'_>) -> u32 {
     let (mut found, mut len) = ([0_u32; 2], size_of::<[u32; 2]>() as libc::socklen_t);
     let (fd, value) = (queue.as_raw_fd(), (&raw mut found).cast());

@@ -1,4 +1,4 @@
-//! Urgent frames, told as the kernel's program for copies of them tells them: by the same octets, in the same order.
+//! Tells which frames are urgent, exactly as the kernel's program for copies of them does (`program::urgent_alone`).
 
 /// Octets of a frame that are looked at, at most: an Ethernet header, the longest IPv4 header, and two ports.
 pub(crate) const LOOKED_AT: usize = 14 + 60 + 4;

@@ -350,7 +350,7 @@ fn what_nobody_takes_is_lost_in_the_kernel_and_counted() {
     assert_eq!(came + losses(&*ports.health.counters()), SENT, "{:?}", ports.health.counters());
 }
 
-/// A sink without room, which counts what comes all the same.
+/// A sink without room, which counts the frames that come without it.
 #[derive(Default)]
 struct Full(AtomicUsize);
 
@@ -366,7 +366,7 @@ impl Sink for Full {
 }
 
 #[test]
-fn a_queue_that_fills_up_is_read_whatever_room_there_is() {
+fn a_queue_that_fills_up_is_read_without_room() {
     if !able() {
         return;
     }

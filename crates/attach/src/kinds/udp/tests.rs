@@ -143,7 +143,7 @@ fn a_tunnel_is_a_sink_and_a_source() {
     }
 }
 
-/// A sink without room, which counts what comes all the same.
+/// A sink without room, which counts the frames that come without it.
 #[derive(Default)]
 struct Full(AtomicUsize);
 
@@ -171,14 +171,14 @@ fn read_without_room(has_control: bool) -> usize {
 }
 
 #[test]
-fn for_a_control_plane_a_queue_that_fills_up_is_read_whatever_room_there_is() {
+fn for_a_control_plane_a_queue_that_fills_up_is_read_without_room() {
     if has_room() {
         assert_eq!(read_without_room(false), 0);
         assert!(read_without_room(true) > 0);
     }
 }
 
-/// A socket of the kernel that takes few datagrams, as long as nobody reads them at the other end.
+/// The socket takes few datagrams until the other end reads them.
 #[test]
 fn frames_of_a_control_plane_are_held_back_and_go_first() {
     let (near, far) = UnixDatagram::pair().expect("sockets");

@@ -21,14 +21,15 @@ struct Heard(Mutex<Vec<Vec<u8>>>);
 
 impl Sink for Heard {
     fn deliver(&self, frames: &[Frame<'_>]) -> usize {
-        let octets = |frame: &Frame<'_>| {
-            let mut octets = vec![0; frame.len()];
-            frame.octets().copy_to_slice(&mut octets);
-            octets
-        };
-        self.0.lock().expect("nobody panicked").extend(frames.iter().map(octets));
+        self.0.lock().expect("no thread panicked").extend(frames.iter().map(octets));
         frames.len()
     }
+}
+
+fn octets(frame: &Frame<'_>) -> Vec<u8> {
+    let mut octets = vec![0; frame.len()];
+    frame.octets().copy_to_slice(&mut octets);
+    octets
 }
 
 struct Bench {
@@ -57,7 +58,7 @@ impl Bench {
         let shown: Vec<_> = octets.iter_mut().map(|octets| Frame::new(Bytes::from_slice(octets))).collect();
         assert_eq!(way.deliver(&shown), frames.len());
         assert_eq!(octets, frames, "only copies change");
-        std::mem::take(&mut *sink.0.lock().expect("nobody panicked"))
+        std::mem::take(&mut *sink.0.lock().expect("no thread panicked"))
     }
 }
 

@@ -192,7 +192,7 @@ fn frames_for_a_virtual_router_are_the_routers_while_it_is_the_master() {
 }
 
 #[test]
-fn answers_to_a_virtual_router_come_to_who_has_asked() {
+fn answers_to_a_virtual_router_reach_the_nic_that_has_asked() {
     const VIRTUAL: [u8; 6] = [0, 0, 0x5e, 0, 1, 5];
     let mut answer = reply();
     answer[..6].copy_from_slice(&VIRTUAL);
