@@ -71,7 +71,7 @@ fn last_advert(mac: Mac, six: &Six, tags: &[Tag]) -> Option<Vec<u8>> {
         other: said.other,
         ..RouterAdvert::default()
     };
-    let mut octets = vec![0; HEADERS + MESSAGE];
+    let mut octets = [0; HEADERS + MESSAGE];
     let (headers, message) = octets.split_at_mut_checked(HEADERS)?;
     let (link, packet) = headers.split_at_mut_checked(ethernet::HEADER)?;
     let options = AdvertOptions { mac, mtu: None, prefixes: &[], dns: (&[], 0) };

@@ -357,8 +357,11 @@ fn forwarded(told: &mut dyn Source) -> Vec<[u8; 60]> {
     probes
 }
 
+/// A member, and the queues into its NICs.
+type MemberByHand = (Arc<Member>, [port::IngressSource; 2]);
+
 /// A group whose rounds the test keeps itself, all of them at the same time, and this many members, each with the queues into its NICs.
-fn by_hand(group: &Group, members: u16) -> (Arc<Core>, Vec<(Arc<Member>, [port::IngressSource; 2])>) {
+fn by_hand(group: &Group, members: u16) -> (Arc<Core>, Vec<MemberByHand>) {
     let switch = |switch: &config::Switch| Arc::new(Switch::new(&switch.name, Config::default()));
     let switches: Vec<_> = plan(FILE).switches.iter().map(switch).collect();
     let mut supplies = HostServices::default();
