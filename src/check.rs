@@ -125,7 +125,12 @@ fn describe_group(group: &Group) -> String {
         Spread::Flow => "spread by flow",
         Spread::RoundRobin => "dealt out one by one: those of a flow may overtake each other",
     };
-    format!("group {}: {}, {} members, frames are {spread}", group.name, group.kind.name(), group.members)
+    let spare = match group.spares() {
+        0 => String::new(),
+        spare => format!(" and {spare} spare"),
+    };
+    let (name, kind, members) = (&group.name, group.kind.name(), group.members - group.spares());
+    format!("group {name}: {kind}, {members} members{spare}, frames are {spread}")
 }
 
 /// Describes a member on another host: what the group expects of its NICs.

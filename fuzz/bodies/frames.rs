@@ -220,8 +220,14 @@ pub(crate) fn run(input: &[u8]) {
         vlan: None,
         reverse_path: [ReversePath::Off, ReversePath::Loose, ReversePath::Strict][nic],
     });
-    let config =
-        Config { interfaces: &interfaces, keeper: true, answers_arp: true, redirects: true, table: 0 };
+    let config = Config {
+        interfaces: &interfaces,
+        keeper: true,
+        answers_arp: true,
+        redirects: true,
+        shares_addresses: false,
+        table: 0,
+    };
     let mut adjacencies = Box::new(Adjacencies::new());
     let (mut waiting, mut states) = (Box::new(Waiting::new()), Box::new(Interfaces::new()));
     let parts = RouterResources {

@@ -28,7 +28,7 @@ const STEPS: usize = 64;
 /// Runs one input.
 pub(crate) fn run(input: &[u8]) {
     let world = World::new();
-    let mut source = world.source();
+    let mut source = world.source(true);
     let sink = XdpSink::new(Some(world.queue.clone()));
     let (mut shown, mut octets, mut offered) = (0, 0, 0);
     for step in input.as_chunks::<12>().0.iter().take(STEPS) {
@@ -48,7 +48,10 @@ pub(crate) fn run(input: &[u8]) {
                 offered += frames.len() as u64;
                 assert!(sink.deliver(&frames) <= frames.len());
             }
-            _ => _ = (source.arm(), sink.room()),
+            _ => {
+                source.tend();
+                _ = (source.arm(), source.waits(), sink.room());
+            }
         }
     }
     let (read, written) = (source.counters(), sink.counters());
@@ -101,10 +104,12 @@ impl World {
         Self { rings, queue, receive: Mutex::new(Some(receiver)), _kernel: kernel }
     }
 
-    fn source(&self) -> XdpSource {
+    /// The one source.
+    pub(super) fn source(&self, overflows: bool) -> XdpSource {
         let receiver = self.receive.lock().expect("nobody panics").take().expect("one source");
         let desk = QueueHandover::new().expect("a desk");
-        XdpSource::new(ReceiveQueues::new(vec![receiver], &desk).expect("a hand"), desk, false)
+        let hand = ReceiveQueues::new(vec![receiver], &desk).expect("a hand");
+        XdpSource::new(hand, desk, false, Arc::new(AtomicBool::new(overflows)))
     }
 
     /// Writes like the kernel: two words of one ring, which are entries, indices or flags.

@@ -124,6 +124,15 @@ impl FrameBuffer {
         (self.base() + u64::from(CAPACITY - HEADER) - self.at) as u32
     }
 
+    /// Changes the length to one for which the first piece may have no room; cuts it to what all pieces have room for.
+    #[cold]
+    #[inline(never)]
+    fn set_long_len(&mut self, octets: usize) {
+        let most = self.room() + self.further() as u32 * CAPACITY;
+        self.len = octets.min(most as usize) as u32;
+        self.wire = self.len.min(u32::from(u16::MAX)) as u16;
+    }
+
     /// Gives up ownership: the token returns to a pool, directly or by way of the device.
     #[inline(always)]
     pub(crate) fn into_token(self) -> u64 {
@@ -226,10 +235,14 @@ impl Buffer for FrameBuffer {
         usize::from(self.wire)
     }
 
+    #[inline(always)]
     fn set_len(&mut self, octets: usize) {
-        let most = self.room() + self.further() as u32 * CAPACITY;
-        self.len = octets.min(most as usize) as u32;
-        self.wire = self.len.min(u32::from(u16::MAX)) as u16;
+        if octets <= (SURELY - HEADER) as usize {
+            // Wherever the frame begins, its first piece has room for it.
+            (self.len, self.wire) = (octets as u32, octets as u16);
+        } else {
+            self.set_long_len(octets);
+        }
     }
 
     fn octets(&mut self) -> &mut [u8] {

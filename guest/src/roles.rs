@@ -152,6 +152,7 @@ pub(crate) fn placed<R: Routes + 'static>(
         keeper: first,
         answers_arp: true,
         redirects: vcpu.info.redirects != 0,
+        shares_addresses: vcpu.info.shares_addresses != 0,
         table: number as u8,
     };
     let shared = vcpu.firmware.shared();

@@ -40,14 +40,17 @@ pub(super) fn run(figure: &Figure, options: &Options, host: &Host) -> Result<()>
 /// Prints the reason if the routers do not run on this host.
 fn draw(figure: &Figure, name: &str, options: &Options, host: &Host) -> Result<()> {
     let drawn = diagram::draw(name, &figure.title, options);
-    let (lines, why) = match &drawn {
-        Ok(Diagram { lines, .. }) => (lines.as_slice(), String::new()),
-        Err(error) => (&[][..], format!("{error:#}")),
+    let (lines, not_run, why) = match &drawn {
+        Ok(Diagram { lines, not_run, .. }) => (lines.as_slice(), not_run.as_slice(), String::new()),
+        Err(error) => (&[][..], &[][..], format!("{error:#}")),
     };
     if !why.is_empty() {
         print(&format!("NOT-RUN {}: {why}\n", figure.id))?;
     }
     lines.iter().try_for_each(|line| print(&format!("* {line}\n")))?;
+    for (path, why) in not_run {
+        print(&format!("NOT-RUN {} {path} | drawing: {why}\n", figure.id))?;
+    }
     if let (Some(folder), Ok(Diagram { svg, .. })) = (&options.svg, &drawn) {
         let file = format!("{}.svg", slug(&figure.id));
         let path = folder.join(&file);
@@ -58,7 +61,15 @@ fn draw(figure: &Figure, name: &str, options: &Options, host: &Host) -> Result<(
         print(&format!("![{}]({folder}/{file})\n", figure.title))?;
     }
     let Some(path) = &options.json else { return Ok(()) };
-    append(path, &Record { why, ..Record::blank(&figure.id, "drawing".to_owned(), "stations", host) })
+    append(path, &drawing(figure, "drawing".to_owned(), why, host))?;
+    let not_drawn = |(path, why): &(String, String)| (format!("drawing/{}", slug(path)), why.clone());
+    let mut not_drawn = not_run.iter().map(not_drawn);
+    not_drawn.try_for_each(|(case, why)| append(path, &drawing(figure, case, why, host)))
+}
+
+/// Record of a drawing, or of a part that is missing in it for this reason.
+fn drawing(figure: &Figure, case: String, why: String, host: &Host) -> Record {
+    Record { why, ..Record::blank(&figure.id, case, "stations", host) }
 }
 
 /// Creates one record for each cell.

@@ -13,7 +13,7 @@ use telemetry::Kind as What;
 use super::*;
 
 /// Longest wait for an answer.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Client of a run that answers each request for events by `answer`, until the client disconnects.
 fn scripted(mut answer: impl FnMut(Option<u64>) -> Answer + Send + 'static) -> Client {

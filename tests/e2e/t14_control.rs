@@ -312,7 +312,10 @@ mod all {
     fn what_was_changed_outlives_the_data_plane() {
         support::needs!(Root, Kvm, Tun, Program("ip"), Program("busybox"));
         let world = World::start();
+        let events = || json_lines(&said(&["events", "t14-spare", "--json"]));
         said(&["stop", "t14-spare"]);
+        // A change that is done has its events, whatever becomes of the data plane.
+        assert_eq!(events().len(), 1, "{:?}", events());
         said(&["set", "t14-west", "limit=900kpps"]);
         said(&["set", "t14-east", "spin=70us"]);
         let plane = own_run()["data_plane"].as_u64().expect("a data plane");
@@ -330,7 +333,7 @@ mod all {
             let text = said(&["show", router]);
             assert!(text.contains(shown), "{text}");
         }
-        let events = json_lines(&said(&["events", "t14-spare", "--json"]));
+        let events = events();
         let kinds: Vec<&str> = events.iter().filter_map(|event| event["kind"].as_str()).collect();
         assert_eq!(kinds, ["stopped"], "it was not started for a moment: {events:?}");
         assert!(said(&["start", "t14-spare"]).contains("router t14-spare runs"));

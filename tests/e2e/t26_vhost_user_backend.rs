@@ -351,9 +351,9 @@ mod alone {
                 held.push(scene.held());
                 // Kill it in the middle of echo requests.
                 let mut flood = scene.host.command("busybox");
-                let flood = flood.args(["ping", "-c", "200", "-i", "0.01", "-w", "3", PEER]);
-                let flood = Running::start(flood).expect("ping starts");
-                sleep(Duration::from_millis(200));
+                let flood = flood.args(["ping", "-c", "200", "-i", "0.01", "-w", "60", PEER]);
+                let mut flood = Running::start(flood).expect("ping starts");
+                flood.wait_for_line(PATIENCE, |line| line.contains("seq=1")).expect("it is answered");
                 peer.kill().expect("it is dead");
                 drop(flood);
             }

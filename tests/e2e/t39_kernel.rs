@@ -274,6 +274,9 @@ fn frames_wait_for_it_in_a_queue_that_counts_what_it_drops() {
         let text = file().replace("\naddress = \"192.0.2.1/24\"", &keys);
         let done = world.apply(&text, &[]);
         assert!(done.status.success(), "{}", done.stderr);
+        let is_in_place =
+            done.stdout.contains("qdisc of west = bfifo of") && !done.stdout.contains("removed");
+        assert!(is_in_place, "{}", done.stdout);
     };
     let dropped = |counters: &Counters| counters.get("t39.west.queue.drop_qdisc");
     queues(100_000);

@@ -275,8 +275,11 @@ fn one_with_a_cable_of_its_own_out_leaves_its_flows_to_the_other_and_is_not_rest
     world.ask(&["set", "duo_1", "west.link=down"]);
     world.become_members(&["serving, 8 of 8 queues", "leaving, 0 of 8 queues"]);
     all_resume(&flows, "a cable was pulled out");
-    // Longer than a member may be silent.
-    std::thread::sleep(Duration::from_secs(4));
+    // Four seconds of rounds in which the other one is judged: twice as long as a member may be silent.
+    let rounds = |counters: &support::Counters| counters.get("duo.group.rounds");
+    let before = rounds(&world.stage.wait_for_counters(|_| true).expect("counters"));
+    let is_judged = |counters: &support::Counters| rounds(counters) >= before + 400;
+    world.stage.wait_for_counters(is_judged).expect("the other one is judged");
     world.become_members(&["serving, 8 of 8 queues", "leaving, 0 of 8 queues"]);
     let routers = world.routers(&["--members"]);
     assert!(routers.iter().all(|router| router["restarts"] == 0), "{routers:?}");
@@ -318,6 +321,36 @@ fn try_to_park(engine: &str) {
 fn processes_that_the_load_does_not_need_are_parked_and_wake() {
     support::needs!(Root, Tun, Program("ip"));
     try_to_park("process");
+}
+
+fn try_a_spare_member(engine: &str) {
+    let text = between_taps(engine).replacen("members = 2", "members = 1\nspare = 1", 1);
+    let world = World::start(&text);
+    let (all, half, none) = ("serving, 8 of 8 queues", "serving, 4 of 8 queues", "parked, 0 of 8 queues");
+    world.become_members(&[all, none]);
+    let flows = world.flows();
+    all_resume(&flows, "one serves and one is spare");
+    let woken = world.pid("duo_1");
+    world.ask(&["set", "duo", "members=2"]);
+    world.become_members(&[half, half, none]);
+    all_resume(&flows, "the spare one has woken");
+    assert_eq!(world.pid("duo_1"), woken, "it is the one that slept");
+    world.ask(&["stop", "duo_0"]);
+    world.become_members(&["leaving, 0 of 8 queues", half, half]);
+    all_resume(&flows, "the spare one stands in");
+    world.ask(&["start", "duo_0"]);
+    world.become_members(&[half, half, none]);
+    world.ask(&["set", "duo", "members=1"]);
+    world.become_members(&[all, none]);
+    all_resume(&flows, "it is spare again");
+    drop(flows);
+    world.finish();
+}
+
+#[test]
+fn a_spare_process_wakes_and_is_followed_by_another_one() {
+    support::needs!(Root, Tun, Program("ip"));
+    try_a_spare_member("process");
 }
 
 fn try_to_restart(engine: &str) {
@@ -414,6 +447,12 @@ mod all {
     fn virtual_machines_that_the_load_does_not_need_are_parked_and_wake() {
         support::needs!(Root, Kvm, Tun, Program("ip"));
         try_to_park("kvm");
+    }
+
+    #[test]
+    fn a_spare_virtual_machine_wakes_and_is_followed_by_another_one() {
+        support::needs!(Root, Kvm, Tun, Program("ip"));
+        try_a_spare_member("kvm");
     }
 
     #[test]

@@ -44,7 +44,8 @@ type Fates = BTreeMap<String, Vec<String>>;
 /// Sends all kinds of frames between these interfaces.
 fn fates(left: (&Namespace, &str), right: (&Namespace, &str)) -> Fates {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/e2e/t44_forwarding/kinds.py");
-    let mut command = Command::new("python3");
+    // Debian's own, which has Debian's scapy; another one may come first in PATH.
+    let mut command = Command::new("/usr/bin/python3");
     command.args([script, left.0.name(), left.1, right.0.name(), right.1]);
     let done = run(&mut command, PATIENCE).expect("it ends");
     assert!(done.status.success(), "{}", done.stderr);

@@ -83,7 +83,7 @@ impl World {
             if routers.iter().filter(serves).count() == MEMBERS.len() {
                 return;
             }
-            assert!(Instant::now() < end, "{status}");
+            assert!(Instant::now() < end, "{status} {}", self.ask(&["events", "--json"]));
             std::thread::sleep(Duration::from_millis(20));
         }
     }

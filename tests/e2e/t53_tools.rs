@@ -3,6 +3,7 @@
 //! advertisements disturb nobody, and of two stations with one address the later one notices.
 
 use std::net::Ipv6Addr;
+use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
@@ -185,6 +186,23 @@ fn neighbours_and_routers_are_found_and_another_router_is_no_trouble() {
     }
     drop(radvd);
     world.finish();
+}
+
+#[test]
+fn hosts_are_told_of_a_router_that_is_stopped() {
+    needs!(Root, Tun, Program("ip"), Program("busybox"));
+    let World { stage, left, right } = World::start("process", 1500);
+    let watch = PacketSocket::open(&left, "t53-left").expect("a socket");
+    let done = run(Command::new(RINGROAD).args(["stop", "t53"]), PATIENCE).expect("it ends");
+    assert!(done.stdout.contains("router t53 is stopped"), "{} {}", done.stdout, done.stderr);
+    let mac = [2, 0, 0, 0, 0x51, 1];
+    let is_last = |frame: &[u8]| {
+        // A router advertisement, in which the router is no default router (RFC 4861, 4.2).
+        let advertises = frame.len() > 62 && frame[12..14] == [0x86, 0xdd] && frame[54] == 134;
+        advertises && frame[6..12] == mac && frame[60..62] == [0, 0]
+    };
+    assert!(watch.find(PATIENCE, is_last).is_some(), "it says that it goes");
+    stage.finish_troubled(vec![left, right]).expect("nothing is left");
 }
 
 /// An ICMPv6 message in a frame, with a right checksum.

@@ -152,6 +152,7 @@ fn stage(tally: &mut Tally, wish: &BoxOptions) -> Result<()> {
         }
         tally.lost_machines += 1;
         println!("box: lost ({end:?}) with {} tests to go", programs.due.len());
+        // Another machine cannot be run either where QEMU has refused this one.
         if started == MACHINES || matches!(end, End::Failed(_)) {
             break;
         }

@@ -29,8 +29,8 @@ pub use line::{encode_answer, encode_request, parse_answer, parse_request};
 pub use request::Request;
 pub use server::{Server, ServerCounters, Ticket};
 pub use status::{
-    CpuSharing, InterfaceShown, NeighbourShown, NicDetails, RouteShown, RouterDetails, RouterStatus,
-    RunStatus, State, Thread, Value,
+    CpuSharing, InterfaceShown, LAST_START, NeighbourShown, NicDetails, RouteShown, RouterDetails,
+    RouterStatus, RunStatus, State, Thread, Value,
 };
 pub use trace::{Fate, Filter, Hop, Packet, TraceEnd};
 

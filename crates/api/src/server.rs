@@ -72,6 +72,8 @@ struct Client {
     request: u64,
     /// Last descriptor received, for the request that it came with.
     file: Option<OwnedFd>,
+    /// Descriptors received before that one, and not taken.
+    unused: Vec<OwnedFd>,
 }
 
 /// A control socket and its clients.
@@ -83,6 +85,8 @@ pub struct Server {
     clients: BTreeMap<u64, Client>,
     next: u64,
     gone: Vec<Ticket>,
+    /// Descriptors of clients that no request has used.
+    unused: Vec<OwnedFd>,
     /// Until when no client is accepted.
     pause: Option<Instant>,
     counters: ServerCounters,
@@ -96,7 +100,8 @@ impl Server {
     pub fn listen(folder: &Path, limits: Limits) -> Result<Self, Error> {
         let (place, counters) = (ListeningSocket::take(folder)?, ServerCounters::default());
         let (owner, clients) = (geteuid().as_raw(), BTreeMap::new());
-        Ok(Self { place, limits, owner, clients, next: 0, gone: Vec::new(), pause: None, counters })
+        let (gone, unused) = Default::default();
+        Ok(Self { place, limits, owner, clients, next: 0, gone, unused, pause: None, counters })
     }
 
     /// Path of the socket.
@@ -150,6 +155,13 @@ impl Server {
         self.clients.get_mut(&ticket.client).filter(|client| client.request == ticket.request)?.file.take()
     }
 
+    /// Returns the descriptors that came with requests since the last call and were not taken: whoever closes
+    /// them may have to wait for the servers of these files (FUSE, NFS).
+    pub fn take_unused_files(&mut self) -> Vec<OwnedFd> {
+        self.unused.extend(self.clients.values_mut().flat_map(|client| client.unused.drain(..)));
+        std::mem::take(&mut self.unused)
+    }
+
     /// Answers a request. A client that is gone is ignored.
     pub fn answer(&mut self, ticket: Ticket, outcome: &Outcome, now: Instant) {
         self.say(ticket, outcome, false, now);
@@ -193,7 +205,9 @@ impl Server {
     }
 
     fn remove(&mut self, id: u64) {
-        let Some(client) = self.clients.remove(&id) else { return };
+        let Some(mut client) = self.clients.remove(&id) else { return };
+        self.unused.append(&mut client.unused);
+        self.unused.extend(client.file.take());
         if client.talk.is_asked() {
             self.counters.drop_gone.add(1);
             self.gone.push(Ticket { client: id, request: client.request });
@@ -260,7 +274,7 @@ impl Server {
         }
         self.counters.accepted.add(1);
         let talk = Conversation::new(self.limits, now);
-        self.clients.insert(self.next, Client { stream, talk, request: 0, file: None });
+        self.clients.insert(self.next, Client { stream, talk, request: 0, file: None, unused: Vec::new() });
         self.next += 1;
     }
 }
@@ -300,7 +314,9 @@ impl Client {
     /// Receives octets and at most one descriptor; excess descriptors are closed.
     fn read(&mut self, octets: &mut [u8]) -> rustix::io::Result<usize> {
         let mut read = fd_passing::receive(&self.stream, octets, 1, RecvFlags::empty())?;
-        self.file = read.descriptors.pop().or(self.file.take());
+        if let Some(file) = read.descriptors.pop() {
+            self.unused.extend(self.file.replace(file));
+        }
         Ok(read.octets)
     }
 

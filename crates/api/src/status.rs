@@ -102,6 +102,9 @@ pub enum CpuSharing {
     WithOwnVcpu,
 }
 
+/// The setting of a router that is none of its file: how long each step of its last start took.
+pub const LAST_START: &str = "last start";
+
 /// Details of a router.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -88,8 +88,17 @@ impl Attach {
 
     /// Describes its keys, to be appended to its name; often empty.
     pub fn detail(&self) -> String {
+        self.detail_of(|_| true)
+    }
+
+    /// Describes those of its keys whose values change only with the interface.
+    pub fn fixed_detail(&self) -> String {
+        self.detail_of(|key| key.in_place.is_none())
+    }
+
+    fn detail_of(&self, is_said: impl Fn(&Key) -> bool) -> String {
         let said = |key: &Key| Some(format!("{}{}", key.verb, self.key(key.name)?));
-        let said: Vec<String> = self.keys().iter().filter_map(said).collect();
+        let said: Vec<String> = self.keys().iter().filter(|key| is_said(key)).filter_map(said).collect();
         if said.is_empty() { String::new() } else { format!(" ({})", said.join(", ")) }
     }
 

@@ -83,6 +83,8 @@ pub struct Ports {
     /// Frames towards the router that are not to wait behind the others, if its router has a control plane: any thread may serve it,
     /// and it is drained whatever room its sink has.
     pub urgent: Option<Box<dyn Source>>,
+    /// Way out for frames of its router's control plane, if there is one by which they pass what others have filled.
+    pub control: Option<Arc<dyn Sink>>,
     /// The other side, for counting and detaching.
     pub outside: Outside,
 }

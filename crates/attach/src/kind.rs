@@ -113,6 +113,8 @@ pub struct Key {
     pub does: &'static str,
     /// Another key that this one requires; and the error if it is missing.
     pub with: Option<(&'static str, &'static str)>,
+    /// What is lost when `apply` changes its value, for which the interface stays; `None`: the interface is replaced.
+    pub in_place: Option<&'static str>,
     /// Word before its value in the description of an attachment.
     pub(crate) verb: &'static str,
 }
@@ -125,7 +127,7 @@ impl Key {
         shown: (&'static str, &'static str),
         does: &'static str,
     ) -> Self {
-        Self { name, takes, shown, does, with: None, verb: "" }
+        Self { name, takes, shown, does, with: None, in_place: None, verb: "" }
     }
 }
 

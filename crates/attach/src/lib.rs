@@ -44,5 +44,5 @@ pub use opened::{
 };
 pub use requirements::NicRequirements;
 pub use shared::Shared;
-pub use slow_file::{Capture, SlowFileWriter, write_out};
+pub use slow_file::{Capture, SlowFileWriter, close_apart, empty_and_write_out, write_out};
 pub use socket::of_door;

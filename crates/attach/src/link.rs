@@ -172,7 +172,7 @@ impl HostResource for Link {
     }
 
     fn lost(&self, table: &LinkTable) -> Option<u64> {
-        table.of(self.tap.name()).map(|counted| self.side.lost(counted))
+        table.of(self.tap.name()).map(|counted| self.side.lost(counted) + self.tap.lost_copies())
     }
 
     fn notice(&self) -> Option<String> {
@@ -203,7 +203,7 @@ impl Watched for Link {
             is_there,
             is_in_place: !is_there || self.tap.membership().is_none_or(Membership::seems_attached),
             cable: host.links.as_ref().and_then(|links| self.tap.cable(links)),
-            lost: counted.map(|counted| self.side.lost(counted)),
+            lost: counted.map(|counted| self.side.lost(counted) + self.tap.lost_copies()),
         }
     }
 

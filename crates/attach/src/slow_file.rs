@@ -10,7 +10,7 @@ use anyhow::Result;
 use fd_passing::file_type;
 use port::pcap::Pcap;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::FileType;
+use rustix::fs::{FileType, OFlags, fcntl_getfl, ftruncate, tell};
 use rustix::io::Errno;
 use sandbox::{Class, Confinement};
 use threads::Thread;
@@ -41,6 +41,17 @@ impl SlowFileWriter {
     pub fn new(file: File, stop: Arc<AtomicBool>) -> io::Result<Self> {
         let is_file = file_type(&file)? == FileType::RegularFile;
         Ok(Self { file: Some(file), once: if is_file { FILE } else { PIPE }, stop, stopped: None })
+    }
+
+    /// Removes what the file contains behind its position; one that is appended to keeps everything. May wait
+    /// for its server (FUSE, NFS).
+    fn empty(&mut self) -> io::Result<()> {
+        let file = self.file.as_ref().ok_or(ErrorKind::BrokenPipe)?;
+        let is_file = self.once == FILE;
+        if is_file && !fcntl_getfl(file)?.contains(OFlags::APPEND) {
+            ftruncate(file, tell(file)?)?;
+        }
+        Ok(())
     }
 
     /// Closes the file, which may wait for its server (FUSE, NFS).
@@ -100,15 +111,48 @@ pub fn write_out(
     confinement: Confinement,
 ) -> Result<Thread> {
     let (capture, stop) = (capture.clone(), stop.clone());
-    Thread::spawn(name, &[], Class::Clock, confinement, move || {
-        loop {
-            let is_last = stop.load(Ordering::Acquire);
-            capture.write_out();
-            if is_last {
-                // Here, because no other thread may wait for that.
-                return capture.with_writer(SlowFileWriter::close);
-            }
-            std::thread::sleep(pause);
+    Thread::spawn(name, &[], Class::Clock, confinement, move || write_until(&capture, pause, &stop))
+}
+
+/// As [`write_out`]; the thread first empties the file, unless it is appended to. If that fails, so does the
+/// capture ([`Pcap::has_failed`]).
+///
+/// # Errors
+/// No thread can be started.
+pub fn empty_and_write_out(
+    name: &str,
+    capture: &Capture,
+    (pause, stop): (Duration, &Arc<AtomicBool>),
+    confinement: Confinement,
+) -> Result<Thread> {
+    let (capture, stop) = (capture.clone(), stop.clone());
+    // This class may change the length of a file, which the thread must not do any more once it writes.
+    Thread::spawn(name, &[], Class::Control, confinement, move || {
+        let is_empty = capture.with_writer(SlowFileWriter::empty).is_ok();
+        if !is_empty || confinement.enter(Class::Clock).is_err() {
+            capture.with_writer(SlowFileWriter::close);
+            // Fails, because the file is closed.
+            return capture.write_out();
         }
+        write_until(&capture, pause, &stop);
     })
+}
+
+fn write_until(capture: &Capture, pause: Duration, stop: &AtomicBool) {
+    loop {
+        let is_last = stop.load(Ordering::Acquire);
+        capture.write_out();
+        if is_last {
+            // Here, because no other thread may wait for that.
+            return capture.with_writer(SlowFileWriter::close);
+        }
+        std::thread::sleep(pause);
+    }
+}
+
+/// Drops a file, or its owner, in a thread of its own, because close(2) may wait for the server of the file
+/// (FUSE, NFS). If no thread can be started, it is dropped here.
+pub fn close_apart(file: impl Send + 'static, confinement: Confinement) {
+    // The error drops the file.
+    let _ = Thread::spawn("ringroad/close", &[], Class::Clock, confinement, move || drop(file));
 }

@@ -41,7 +41,7 @@ pub const MAX_NEIGHBOURS: usize = 256;
 /// Number of neighbours that a router knows at most, unless its file says otherwise.
 pub const DEFAULT_NEIGHBOURS: u32 = 4096;
 /// First word of a valid [`BootInfo`]; changes with its layout.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"ringrd09");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"ringrd10");
 
 /// Value of `eax` when the firmware executes `hlt` to sleep, by which the halt stub tells this from a real
 /// general protection fault. `rdi` holds the address of the mailbox, `esi` the value last seen in it.
@@ -322,8 +322,9 @@ pub struct BootInfo {
     pub vlans: [VlanInfo; MAX_VLANS],
     /// The static neighbours.
     pub neighbours: [NeighbourInfo; MAX_NEIGHBOURS],
-    /// 0; fills the structure up, so that none of its octets is padding.
-    pub reserved: u32,
+    /// 1 if a router is a member of a group, in which others have its addresses. It ends the structure, so that none of its octets is
+    /// padding.
+    pub shares_addresses: u32,
 }
 
 impl BootInfo {
@@ -351,7 +352,7 @@ impl BootInfo {
             nics: [NicInfo::default(); MAX_NICS],
             vlans: [VlanInfo::default(); MAX_VLANS],
             neighbours: [NeighbourInfo::default(); MAX_NEIGHBOURS],
-            reserved: 0,
+            shares_addresses: 0,
         }
     }
 }

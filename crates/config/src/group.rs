@@ -32,6 +32,8 @@ pub(crate) use tunnels::verify as verify_tunnels;
 pub const MOST_MEMBERS: u32 = 64;
 /// Most balancers of a group.
 pub const MOST_BALANCERS: u32 = 16;
+/// Most spare members of a group.
+const MOST_SPARE: u32 = 4;
 /// Most queues of a link that members own.
 const MOST_QUEUES: u32 = 64;
 /// Queues for each member: so that shares come out even whatever number of members there is.
@@ -53,6 +55,8 @@ pub struct Group {
     pub members: u32,
     /// How many of them, the youngest, are parked: they sleep, and get no frames.
     pub parked: u32,
+    /// How many of them are to be parked at any time, as far as it may have so many: spare members, the next ones that wake.
+    pub spare: u32,
     /// How frames are spread over them.
     pub spread: Spread,
     /// Between which numbers of members it follows the load; none: it does not.
@@ -79,6 +83,9 @@ impl GroupKind {
 
     /// The key that says how many of them are awake. It is no key of files.
     pub const AWAKE_KEY: &str = "awake";
+
+    /// The key that says how many spare members there are.
+    pub const SPARE_KEY: &str = "spare";
 
     /// Its name in files.
     pub const fn name(&self) -> &'static str {
@@ -213,6 +220,29 @@ impl Group {
     /// Numbers of those that are parked.
     pub fn parked_members(&self) -> std::ops::Range<u32> {
         self.awake()..self.members.max(self.awake())
+    }
+
+    /// How many of those that are parked are its spare ones.
+    pub fn spares(&self) -> u32 {
+        self.parked.min(self.spare)
+    }
+
+    /// Whether it has fewer spare members than it is to have, and may have more.
+    pub fn lacks_spares(&self) -> bool {
+        self.members < self.with_parked(self.spare)
+    }
+
+    /// With its spare members beside those that there are.
+    fn with_spares(self) -> Self {
+        let members = self.with_parked(self.spare);
+        Self { members, parked: members - self.awake(), ..self }
+    }
+
+    /// How many members it has in all if so many are parked beside those that are awake, as far as it may have so many.
+    fn with_parked(&self, parked: u32) -> u32 {
+        let most = MOST_MEMBERS.saturating_sub(self.remote_members().count() as u32);
+        let most = self.scale.map_or(most, |scale| scale.max);
+        self.awake().saturating_add(parked).min(most.max(self.awake()))
     }
 
     /// Most members that it may have while it runs.

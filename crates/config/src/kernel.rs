@@ -11,7 +11,7 @@ use crate::plan::{Container, Engine, ForwardingSettings, Nic, Router, RpFilter};
 use crate::read::valued;
 use crate::section::{Keywords, Section};
 use crate::setting::Key;
-use crate::six::is_six;
+use crate::six::{Six, is_six};
 
 /// Keys of kernel routers that other routers do not have.
 pub(crate) const KEYS: [&str; 5] = ["forwarding", "rp_filter", "proxy_arp", "threaded", "drop_reasons"];
@@ -32,8 +32,11 @@ const OF_MACHINES: [&str; 10] = [
     "long_routes",
     "redirects",
 ];
-/// Keys of interfaces for VLANs that the kernel's are not given.
-const OF_VLANS: [&str; 4] = ["outer", "vrf", "ra", "rpf"];
+/// Keys of interfaces for VLANs that the kernel's are not given, and the reasons.
+const OF_VLANS: [(&str, &str); 2] = [
+    ("vrf", "a kernel router has no VRFs; remove this key, or write another engine"),
+    ("ra", "the kernel sends no router advertisements; remove this key, or write another engine"),
+];
 /// Keys about NICs of machines.
 const OF_NICS: [&str; 13] = [
     "model",
@@ -159,8 +162,7 @@ fn verify_routes(section: &Section<'_>, router: &Router) {
 /// Checks the names and keys of interfaces for VLANs.
 fn verify_vlans(section: &Section<'_>) {
     for table in section.tables("interface") {
-        for key in OF_VLANS.into_iter().filter(|key| table.has(key)) {
-            let what = "a kernel router has VLANs with one tag, its addresses and nothing else; remove this key, or write another engine";
+        for (key, what) in OF_VLANS.into_iter().filter(|(key, _)| table.has(key)) {
             table.fault(table.line_of(key), key, what);
         }
         if let Some(name) = table.peek_text("name").filter(|name| TAKEN.contains(name)) {
@@ -171,11 +173,25 @@ fn verify_vlans(section: &Section<'_>) {
 }
 
 /// Error text for a filter of sources where it cannot be that of all packets: the kernel has one for IPv4 only.
-fn not_filtered(nic: &Nic) -> Option<&'static str> {
-    let is_for_both = nic.reverse_path != ReversePath::Off && !nic.six.addresses.is_empty();
+fn not_filtered(filter: ReversePath, six: &Six) -> Option<&'static str> {
+    let is_for_both = filter != ReversePath::Off && !six.addresses.is_empty();
     is_for_both.then_some(
         "the kernel filters IPv4 sources only, and this NIC has an IPv6 address; write rp_filter for the router instead",
     )
+}
+
+/// Refuses filters of sources at interfaces for VLANs, which have been read, with an IPv6 address.
+pub(crate) fn verify_filters(section: &Section<'_>, router: &Router) {
+    if !router.is_in_kernel() {
+        return;
+    }
+    for table in section.tables("interface") {
+        let mut known = router.forwarding.interfaces.iter();
+        let own = known.find(|own| table.peek_text("name") == Some(own.name.as_str()));
+        if let Some(what) = own.and_then(|own| not_filtered(own.reverse_path, &own.six)) {
+            table.fault(table.line_of("rpf"), "rpf", what);
+        }
+    }
 }
 
 /// Checks the attachments, names, addresses and keys of all NICs of a router, and its routes.
@@ -199,7 +215,7 @@ pub(crate) fn verify(section: &Section<'_>, router: &Router) {
         for key in OF_NICS.into_iter().filter(|key| table.has(key)) {
             table.fault(table.line_of(key), key, no_machine());
         }
-        if let Some(what) = not_filtered(nic) {
+        if let Some(what) = not_filtered(nic.reverse_path, &nic.six) {
             table.fault(table.line_of("rpf"), "rpf", what);
         }
         if router.container.is_some() && nic.attach.key("netns").is_some() {

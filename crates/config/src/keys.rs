@@ -24,6 +24,8 @@ pub enum Change {
     Replaces,
     /// It changes by `apply`, without packet loss.
     Applies,
+    /// It changes by `apply`, and these packets are lost.
+    AppliesAndLoses(&'static str),
 }
 
 /// Key of a table `T`.
@@ -359,7 +361,8 @@ pub fn nic() -> Vec<Entry<Nic>> {
             Takes::Word(_) | Takes::Text(_) | Takes::Number(_) | Takes::Flag => said_there,
         };
         if entries.iter().all(|entry| entry.name != key.name) {
-            entries.push(Entry::new(key.name, key.shown, key.does, Change::Replaces, value));
+            let change = key.in_place.map_or(Change::Replaces, Change::AppliesAndLoses);
+            entries.push(Entry::new(key.name, key.shown, key.does, change, value));
         }
     }
     entries

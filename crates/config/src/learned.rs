@@ -72,12 +72,15 @@ pub struct LearnedGateway {
 }
 
 /// An Ethernet address that is the router's for a while, beside that of its NIC: that of a virtual router of which it is the master.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct LearnedMac {
     /// Number of the NIC.
     pub nic: u8,
     /// Address.
     pub mac: [u8; 6],
+    /// Addresses of that virtual router, in order: neighbours are to know them by this Ethernet address.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ips: Vec<IpAddr>,
 }
 
 /// News from the control plane of a router.
@@ -122,7 +125,7 @@ mod tests {
             ],
             routes: vec![LearnedRoute { to, len: 8, fate: Some(LearnedFate::Group(7)) }],
             down: Some(vec![LearnedGateway { link: 1, ip: [192, 0, 2, 2].into() }]),
-            macs: Some(vec![LearnedMac { nic: 1, mac: [0, 0, 0x5e, 0, 1, 5] }]),
+            macs: Some(vec![LearnedMac { nic: 1, mac: [0, 0, 0x5e, 0, 1, 5], ips: vec![to] }]),
             ..Lesson::default()
         };
         let text = serde_json::to_string(&lesson).expect("text");

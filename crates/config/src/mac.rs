@@ -1,6 +1,7 @@
 //! Ethernet addresses.
 
 use std::fmt;
+use std::net::Ipv6Addr;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
@@ -20,6 +21,13 @@ impl Mac {
         let mixed = hash ^ (hash >> 40);
         let [a, b, c, d, e, ..] = mixed.to_le_bytes();
         Self([0x02, a, b, c, d, e])
+    }
+
+    /// Returns the link-local address of an interface that has this address (RFC 4291, appendix A).
+    pub(crate) fn link_local(self) -> Ipv6Addr {
+        let [a, b, c, d, e, f] = self.0;
+        let word = |high, low| u16::from_be_bytes([high, low]);
+        Ipv6Addr::new(0xfe80, 0, 0, 0, word(a ^ 2, b), word(c, 0xff), word(0xfe, d), word(e, f))
     }
 
     /// Returns true if it is a group address (IEEE 802, the lowest bit of the first octet).

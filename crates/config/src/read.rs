@@ -185,6 +185,7 @@ pub(crate) fn router(section: &Section<'_>, index: usize, plan: &mut Plan) -> Ro
     kernel::verify(section, &router);
     isolated::verify(section, &router);
     router.forwarding = forwarding::read(section, &router.nics);
+    kernel::verify_filters(section, &router);
     control::verify(section, &router);
     let links = forwarding::links(&router.nics, &router.forwarding.interfaces);
     router.routes = route::routes(section, &links);

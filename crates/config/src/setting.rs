@@ -99,7 +99,7 @@ impl Setting {
         let (key, loses) = match entry.change {
             Change::Free(key) => (key, None),
             Change::Loses(key, what) => (key, Some(what)),
-            Change::Replaces | Change::Applies => return None,
+            Change::Replaces | Change::Applies | Change::AppliesAndLoses(_) => return None,
         };
         let (name, Entry { takes, default, does, .. }) = (format!("{before}{}", entry.name), entry);
         Some(Self { key, name, value: takes, default, does, loses })

@@ -13,11 +13,14 @@ pub use advertise::Advertise;
 pub(crate) use address::{gateway, parse_cidr6, parse_ip6};
 
 use crate::keys::{Change, Entry, Value};
+use crate::mac::Mac;
 use crate::plan::Nic;
 use crate::section::{Section, WithLine};
 
 /// Most IPv6 addresses of a NIC, as the firmware's tables have room for.
 const MOST_ADDRESSES: usize = bootinfo::MAX_ADDRESSES;
+/// Length of the prefix of link-local addresses.
+const LINK_LOCAL: u8 = 64;
 /// Least MTU of IPv6 (RFC 8200, 5).
 pub(crate) const LEAST_MTU: u32 = 1280;
 
@@ -29,6 +32,25 @@ pub struct Six {
     pub addresses: Vec<Address6>,
     /// Router advertisements; `None`: it sends none.
     pub advertise: Option<Advertise>,
+}
+
+impl Six {
+    /// Has its link-local address be among its addresses, that of a NIC with this Ethernet address if the file gives none.
+    pub(crate) fn name_link_local(&mut self, mac: Mac) {
+        if !self.addresses.is_empty() && !self.has_link_local() {
+            self.addresses.insert(0, Address6 { ip: mac.link_local(), len: LINK_LOCAL });
+        }
+    }
+
+    /// Returns true if the file gives a link-local address.
+    fn has_link_local(&self) -> bool {
+        self.addresses.iter().any(|own| own.ip.is_unicast_link_local())
+    }
+
+    /// Returns true if there is no room for a link-local address beside those of the file.
+    pub(crate) fn is_full(&self) -> bool {
+        self.addresses.len() >= MOST_ADDRESSES && !self.has_link_local()
+    }
 }
 
 /// Keys of a NIC about IPv6.

@@ -1,6 +1,5 @@
 //! Replies to requests of control socket clients.
 
-use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::time::Instant;
 
@@ -108,10 +107,11 @@ impl DataPlane {
     fn show(&self, name: &str, now: Instant) -> Result<RouterDetails> {
         let router = self.planned(name)?;
         let known = self.instance.status().into_iter().find(|status| status.name == name);
+        let start = self.instance.last_start(name).map(|told| (api::LAST_START.to_owned(), told.into()));
         Ok(RouterDetails {
             run: self.run.clone(),
             status: of_router(&known.context("the router is not there any more")?, now),
-            settings: BTreeMap::new(),
+            settings: start.into_iter().collect(),
             nics: router.nics.iter().enumerate().map(|(n, nic)| self.show_nic(name, (n, nic))).collect(),
             interfaces: Vec::new(),
             routes: Vec::new(),

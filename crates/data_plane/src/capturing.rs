@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use api::{Answer, Request};
+use attach::close_apart;
 use engine::{Confinement, Recording, RecordingOrder};
 
 use super::DataPlane;
@@ -39,12 +40,20 @@ impl DataPlane {
         let Request::Capture { router, nic, count, timeout_ms, snap } = request else {
             anyhow::bail!("this is no request to capture");
         };
-        self.planned_nic(&router, &nic)?;
-        ensure!(self.captures.len() < MOST, "there are {MOST} captures in this run already: end one");
         let file = descriptors.into_iter().next().context("no file came with the request")?;
+        if let Err(why) = self.may_capture(&router, &nic) {
+            close_apart(file, Confinement::On);
+            return Err(why);
+        }
         let time = timeout_ms.map(Duration::from_millis);
         let order = RecordingOrder { router, nic, count, time, snap };
         Recording::start(self.instance.board(), order, file.into(), Confinement::On)
+    }
+
+    fn may_capture(&self, router: &str, nic: &str) -> Result<()> {
+        self.planned_nic(router, nic)?;
+        ensure!(self.captures.len() < MOST, "there are {MOST} captures in this run already: end one");
+        Ok(())
     }
 
     /// Ends captures that are done.

@@ -190,13 +190,11 @@ impl DataPlane {
             }
             ToPlane::Ask { id, request } => {
                 let outcome = self.answer(request, now);
-                self.publish()?;
-                self.wire.say(&ToSupervisor::Answer { id, outcome })
+                self.say_done(id, outcome)
             }
             ToPlane::Apply { id, orders, dry_run } => {
                 let outcome = self.apply(orders, descriptors, dry_run);
-                self.publish()?;
-                self.wire.say(&ToSupervisor::Answer { id, outcome })
+                self.say_done(id, outcome)
             }
             ToPlane::Forget { id } => {
                 self.forget_trace(id);
@@ -252,6 +250,27 @@ impl DataPlane {
     fn look_after(&mut self) -> Result<()> {
         let news = self.instance.look_after(Instant::now());
         self.publish()?;
+        self.say_events(news)?;
+        for nic in self.instance.take_plugged() {
+            self.wire.say(&ToSupervisor::Plugged { nic })?;
+        }
+        for (group, gateways) in self.instance.take_silent_gateways() {
+            self.wire.say(&ToSupervisor::SilentGateways { group, gateways })?;
+        }
+        self.go_on_tracing()?;
+        self.go_on_capturing()
+    }
+
+    /// Answers a request. What it has done is published first, and its events are sent first: a client that has the answer finds
+    /// them, even if this process ends now.
+    fn say_done(&mut self, id: u64, outcome: api::Outcome) -> Result<()> {
+        self.publish()?;
+        let news = self.instance.take_events();
+        self.say_events(news)?;
+        self.wire.say(&ToSupervisor::Answer { id, outcome })
+    }
+
+    fn say_events(&self, news: Vec<engine::Event>) -> Result<()> {
         for event in news {
             let (kind, router) = (event.kind.name().to_owned(), Some(event.router));
             let (of_peer, process) = match event.about {
@@ -261,13 +280,6 @@ impl DataPlane {
             let message = event.message;
             self.wire.say(&ToSupervisor::Event { kind, router, of_peer, process, message })?;
         }
-        for nic in self.instance.take_plugged() {
-            self.wire.say(&ToSupervisor::Plugged { nic })?;
-        }
-        for (group, gateways) in self.instance.take_silent_gateways() {
-            self.wire.say(&ToSupervisor::SilentGateways { group, gateways })?;
-        }
-        self.go_on_tracing()?;
-        self.go_on_capturing()
+        Ok(())
     }
 }

@@ -13,11 +13,13 @@
 //! A router without a control plane has neither: its frames pass no more code than before.
 
 mod learned;
+mod naming;
 mod shadow;
 mod sorting;
 
 pub(crate) use learned::Learned;
 pub use learned::Learning;
+pub(crate) use naming::{Names, Speaker, naming};
 pub use shadow::ShadowCounters;
 pub(crate) use shadow::{OpenShadow, Shadow, ShadowEntry, ShadowSource};
 pub(crate) use sorting::PuntGate;

@@ -7,6 +7,8 @@
 //!                                            |         ^   `---- what hosts say --> NIC
 //!                                            v         |
 //!   any queue <---------------------- answers, one question --- ARP, probes taken out <-- NIC
+//!
+//!   likewise neighbour discovery, by `Nodes`
 //!                                                      |
 //!                      round (10 ms): a probe into each NIC; Judge -> Roster -> Assignment -> owners
 //! ```
@@ -16,18 +18,23 @@
 //! decided by [`group`]; this is what carries it out. It knows nothing of a member's engine, and changes nothing in it: members forward
 //! probes by a route, and ask for neighbours by ARP, or where they have one table of them by their desks (`neighbours`).
 
+mod awaited;
 mod balancers;
 mod behind;
 mod counters;
+mod discovery;
 mod ensembles;
 mod front;
 mod gateways;
 mod hosts;
+mod kinds;
+mod known;
 mod link;
 mod machine_seat;
 mod machines;
 mod neighbours;
 mod news;
+mod nodes;
 mod path;
 mod round;
 mod seat;
@@ -60,7 +67,7 @@ pub use counters::{EnsembleCounters, GroupNicCounters, SeatCounters};
 pub(crate) use ensembles::Ensembles;
 pub(crate) use gateways::Gateway;
 use gateways::Gateways;
-use hosts::{Heard, Spoken};
+use known::bit;
 use link::{Held, Link};
 use machine_seat::MachineSeat;
 use machines::Machines;
@@ -71,7 +78,7 @@ use round::Board;
 use seat::Aside;
 use seat::{Member, Seat};
 use shape::{has_serving, may_become, shape};
-use timer::Timer;
+use timer::{Bell, Timer};
 use voice::Voice;
 use way::Way;
 
@@ -101,6 +108,8 @@ struct Core {
     /// Behind balancers that are virtual machines all members are there that the plan has, served here or not.
     enrolled: Mutex<Vec<Arc<Member>>>,
     board: Mutex<Board>,
+    /// Has the timer come before the next round is due.
+    bell: Bell,
     balancers: Balancers,
     /// Balancers that are virtual machines; none: they are not.
     machines: Option<Machines>,
@@ -147,7 +156,7 @@ impl Core {
         if let Some(mut answer) = heard.answer {
             link.counters.arp_answered.add_shared(deliver(out, &mut answer));
         }
-        self.tell(nic, &heard);
+        self.tell(nic, heard.told);
         true
     }
 
@@ -155,7 +164,7 @@ impl Core {
     fn hears_member(&self, (member, nic): (u16, usize), frame: &Frame<'_>) -> bool {
         let (Some(link), Some(packet)) = (self.links.get(nic), packet_of(frame)) else { return false };
         let heard = link.hosts().hear_member(member, &packet, self.now());
-        self.tell(nic, &heard);
+        self.tell(nic, heard.told);
         let counter = if heard.goes_on { &link.counters.arp_asked } else { &link.counters.arp_kept };
         counter.add_shared(1);
         let is_apart = self.machines.is_some();
@@ -166,23 +175,23 @@ impl Core {
     }
 
     /// Tells members what a neighbour says, where there is something to tell.
-    fn tell(&self, nic: usize, heard: &Heard) {
-        let Some((to, spoken)) = heard.told else { return };
+    fn tell<const N: usize>(&self, nic: usize, told: Option<(u64, [u8; N])>) {
+        let Some((to, mut spoken)) = told else { return };
         for (number, member) in self.live() {
-            if to & hosts::bit(number) != 0 {
-                self.put_into(&member, nic, spoken);
+            if to & bit(number) != 0 {
+                self.put_into(&member, nic, &mut spoken);
             }
         }
     }
 
     /// Puts a frame into a NIC of a member, if that is served; where it has an address of its own, for that.
-    fn put_into(&self, member: &Member, nic: usize, mut octets: Spoken) {
+    fn put_into(&self, member: &Member, nic: usize, octets: &mut [u8]) {
         let front = self.front(nic);
         if front.is_some() {
-            behind::address(&mut octets, member.station(nic));
+            behind::address(octets, member.station(nic));
         }
-        let taken = member.deliver(nic, &mut octets);
-        self.count_told(nic, taken.or_else(|| front?.send_inside(&mut octets)));
+        let taken = member.deliver(nic, octets);
+        self.count_told(nic, taken.or_else(|| front?.send_inside(octets)));
     }
 
     fn count_told(&self, nic: usize, taken: Option<u64>) {
@@ -202,6 +211,8 @@ impl Core {
         self.pull(group, |_| true);
         self.set_neighbours(group);
         self.set_gateways(group);
+        // Members that are to wake are not kept waiting for the next round.
+        self.bell.ring();
     }
 
     /// Adds a member that is not there.
@@ -295,6 +306,7 @@ impl Ensemble {
         let core = Arc::new(Core {
             name: group.name.clone(),
             board: Mutex::new(Board::new(links.iter().map(|link| link.way.places()))),
+            bell: Bell::default(),
             links,
             probes: Probes::new(secret()),
             began: before.map_or_else(Instant::now, |before| before.core.began),

@@ -15,7 +15,7 @@ mod waiting;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use api::CpuSharing;
@@ -200,6 +200,12 @@ impl Instance {
         }
         self.isolated_paths.iter_mut().for_each(|paths| paths.share(&sharing));
         self.context.sharing = sharing;
+    }
+
+    /// Returns how long each step of the last start of a router took, in one line; `None`: it does not run.
+    pub fn last_start(&self, name: &str) -> Option<String> {
+        let told = |(step, took): (&str, Duration)| format!("{step} {:.2} ms", took.as_secs_f64() * 1e3);
+        Some(self.router(name)?.router.steps().map(told).collect::<Vec<_>>().join(", "))
     }
 
     /// Returns the first router that has failed, with the reason.
@@ -398,11 +404,11 @@ impl Drop for Instance {
 
 /// Returns the slot of a router.
 pub(crate) fn find<'s>(slots: &'s mut [Slot], name: &str) -> Result<&'s mut Slot> {
-    let names: Vec<String> = slots.iter().map(|slot| slot.plan.name.clone()).collect();
-    match slots.iter_mut().find(|slot| slot.plan.name == name) {
-        Some(slot) => Ok(slot),
-        None => bail!("there is no router {name:?}; routers: {}", names.join(", ")),
-    }
+    let Some(place) = slots.iter().position(|slot| slot.plan.name == name) else {
+        let names: Vec<&str> = slots.iter().map(|slot| slot.plan.name.as_str()).collect();
+        bail!("there is no router {name:?}; routers: {}", names.join(", "));
+    };
+    slots.get_mut(place).context("a router that is not there")
 }
 
 /// Creates a switch from its plan.

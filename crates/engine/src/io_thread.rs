@@ -330,8 +330,9 @@ enum Wait {
 fn arm((pump, backlog): &mut (Pump, Backlog)) -> Wait {
     let frames = pump.source.arm() || !backlog.is_empty();
     match (frames, pump.sink.arm()) {
-        (true, true) => Wait::Nothing,
-        (true, false) => Wait::Room,
+        (true, false) if pump.source.waits() => Wait::Room,
+        // Frames that do not wait are drained without room as well.
+        (true, _) => Wait::Nothing,
         (false, _) => Wait::Frames,
     }
 }

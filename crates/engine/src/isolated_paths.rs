@@ -23,6 +23,7 @@ use switch::Switch;
 
 use crate::counts::{CounterRegistration, CounterRegistry};
 use crate::ensemble::Ensembles;
+use crate::farewell::Farewell;
 use crate::groups::{IoCounts, IsolatedPathCounts};
 use crate::instance::About;
 use crate::instance::running::idle;
@@ -74,6 +75,7 @@ pub(crate) struct IsolatedRouterPaths {
 struct Open {
     threads: Vec<IoThread>,
     outside: Vec<Outside>,
+    farewells: Vec<Farewell>,
 }
 
 /// Components of the paths of an isolated router before they serve.
@@ -141,14 +143,17 @@ pub(crate) struct OpenPaths {
 
 impl Opener {
     fn open(&self) -> Result<Open> {
-        let (mut ways, mut open) = (Vec::new(), Open { threads: Vec::new(), outside: Vec::new() });
+        let mut open = Open { threads: Vec::new(), outside: Vec::new(), farewells: Vec::new() };
+        let mut ways = Vec::new();
         let gates = self.gate.nics();
         for (((nic, port), outlet), gate) in
             self.plan.nics.iter().zip(&self.ports).zip(&self.outlets).zip(gates)
         {
-            let (way, far) = connect((&self.plan, nic), (port.queues(), None), outlet, (&self.board, gate))
-                .with_context(|| format!("router {}, NIC {}", self.plan.name, nic.name))?;
+            let (mut way, far) =
+                connect((&self.plan, nic), (port.queues(), None), outlet, (&self.board, gate))
+                    .with_context(|| format!("router {}, NIC {}", self.plan.name, nic.name))?;
             open.outside.push(far);
+            open.farewells.extend(way.farewell.take());
             ways.push(way);
         }
         open.threads = io_threads(&self.plan, ways, self.confinement)?;
@@ -277,6 +282,9 @@ impl IsolatedRouterPaths {
         self.stop_counting();
         let (name, before) = (self.plan.name.clone(), std::mem::take(&mut self.leaving));
         let open = self.open.take();
+        if let Some(open) = open.as_ref().filter(|_| self.is_served()) {
+            open.farewells.iter().for_each(Farewell::say);
+        }
         // In this order: the paths, then the outlets that they lead to.
         [before, TakeDown::begin(&name, (open, self), now)]
     }

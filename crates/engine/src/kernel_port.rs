@@ -68,7 +68,8 @@ impl Behind {
                 Ok((Box::new(source), sink, outside))
             }
             Self::Tunnel(tunnel) => {
-                let Ports { sources, sinks, outside, .. } = tunnel.ports();
+                // Groups with a control plane have no back ends on other hosts.
+                let Ports { sources, sinks, outside, .. } = tunnel.ports(false);
                 let source = sources.into_iter().next().context("a tunnel from which nothing comes")?;
                 let sink = sinks.into_iter().next().context("a tunnel that takes nothing")?;
                 Ok((source, sink, outside))

@@ -8,6 +8,7 @@ pub mod clock;
 mod control;
 mod counts;
 mod ensemble;
+mod farewell;
 pub mod group_routes;
 mod groups;
 pub mod guest;

@@ -29,6 +29,11 @@ impl Instance {
     /// up or is taken down, all others are looked after as well.
     pub fn look_after(&mut self, now: Instant) -> Vec<Event> {
         self.look(now);
+        self.take_events()
+    }
+
+    /// Takes the events since the last call of this or of [`Instance::look_after`], without looking at anything.
+    pub fn take_events(&mut self) -> Vec<Event> {
         std::mem::take(&mut self.context.events)
     }
 
@@ -113,7 +118,7 @@ fn look_at(slot: &mut Slot, time: Duration, context: &mut RunContext) {
         run.router.router.machine().challenge(number);
     }
     if !run.up && run.router.router.is_ready() {
-        run.up = true;
+        run.comes_up();
         slot.is_up_again(context);
     }
     if let Some(charge) = look.charge {

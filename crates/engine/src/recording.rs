@@ -1,21 +1,20 @@
 //! `capture`: records the frames that pass a NIC, in both directions, into a file that the caller has opened.
 //!
 //! The threads that move frames only copy them into a bounded buffer ([`Pcap`]). The recording's own thread
-//! writes them to the file, and is the only one that waits if the file is slow: then frames are missed and
-//! counted, without any other effect.
+//! empties the file and writes them to it, and is the only one that waits if the file is slow: then frames are
+//! missed and counted, without any other effect. The file of a recording that is refused is closed by a thread
+//! of its own, because that may take as long.
 
 use std::fs::File;
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Result, bail, ensure};
 use api::CaptureEnd;
-use attach::{Capture, SlowFileWriter, write_out};
+use attach::{Capture, SlowFileWriter, close_apart, empty_and_write_out};
 use port::TapPoint;
 use port::pcap::{Limits, Pcap};
-use rustix::fs::{FileType, OFlags, fcntl_getfl, fstat, ftruncate, tell};
 use sandbox::Confinement;
 use threads::Thread;
 
@@ -58,6 +57,7 @@ pub struct Recording {
 
 impl Recording {
     /// Begins to record into `file`, whose reader may be slow, or which may be full. What the file contained is lost.
+    /// Does not wait for the file.
     ///
     /// # Errors
     /// One line: no frames pass that NIC, it is recorded already, or a parameter is out of range. Then the file is unchanged.
@@ -67,31 +67,38 @@ impl Recording {
         file: File,
         confinement: Confinement,
     ) -> Result<Self> {
-        ensure!(SNAP.contains(&order.snap), "a capture keeps 14 to 65535 octets of a frame");
-        ensure!(order.count != Some(0), "a capture of no frames; write a count from 1");
-        let RecordingOrder { router, nic, .. } = &order;
         let limits =
             Limits { snaplen: order.snap, most: order.count.unwrap_or(u64::MAX), ..Limits::default() };
         let stop = Arc::<AtomicBool>::default();
-        let emptied = file.try_clone().context("no descriptors are left")?;
         let capture = Pcap::new(SlowFileWriter::new(file, stop.clone())?, limits);
+        let begun = Self::begin(board, order, (&capture, stop), confinement);
+        if begun.is_err() {
+            close_apart(capture, confinement);
+        }
+        begun
+    }
+
+    fn begin(
+        board: &TapBoard,
+        order: RecordingOrder,
+        (capture, stop): (&Capture, Arc<AtomicBool>),
+        confinement: Confinement,
+    ) -> Result<Self> {
+        ensure!(SNAP.contains(&order.snap), "a capture keeps 14 to 65535 octets of a frame");
+        ensure!(order.count != Some(0), "a capture of no frames; write a count from 1");
+        let RecordingOrder { router, nic, .. } = &order;
         let points = board.ends_of(router, nic);
         if points.is_empty() {
             bail!("nothing passes {router}.{nic} here: it does not run, or its rings are served elsewhere");
         }
-        ensure!(
-            points_are_ours(&points, &capture),
-            "{router}.{nic} is being captured already: one at a time"
-        );
-        let emptied = empty(&emptied).context("the file cannot be emptied");
+        ensure!(points_are_ours(&points, capture), "{router}.{nic} is being captured already: one at a time");
         // The writer is not waited for: a write to the file may block indefinitely.
-        let writer =
-            emptied.and_then(|()| write_out("ringroad/capture", &capture, (WRITE, &stop), confinement));
+        let writer = empty_and_write_out("ringroad/capture", capture, (WRITE, &stop), confinement);
         if writer.is_err() {
             points.iter().for_each(|point| drop(point.stop_recording()));
         }
-        let (board, begun, writer) = (board.clone(), Instant::now(), writer?);
-        Ok(Self { order, board, capture, points, stop, writer, begun, over: None })
+        let (board, capture, writer) = (board.clone(), capture.clone(), writer?);
+        Ok(Self { order, board, capture, points, stop, writer, begun: Instant::now(), over: None })
     }
 
     /// To be called about ten times a second, until it returns the end. The recording continues when its
@@ -155,15 +162,6 @@ fn points_are_ours(points: &[Arc<TapPoint>], capture: &Capture) -> bool {
         point.stop_recording();
     }
     taken.is_none()
-}
-
-/// Removes what a file contains behind its position; one that is appended to keeps everything.
-fn empty(file: &File) -> io::Result<()> {
-    let is_file = FileType::from_raw_mode(fstat(file)?.st_mode) == FileType::RegularFile;
-    if is_file && !fcntl_getfl(file)?.contains(OFlags::APPEND) {
-        ftruncate(file, tell(file)?)?;
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -13,7 +13,8 @@ use nic_port::NicQueues;
 use port::{Sink, Source};
 use sandbox::Confinement;
 
-use crate::control::OpenShadow;
+use crate::control::{Names, OpenShadow, Speaker, naming};
+use crate::farewell::Farewell;
 use crate::io_thread::{Idle, IoThread, Pump};
 use crate::tracing::{NicTaps, Spot, TapBoard};
 
@@ -31,12 +32,20 @@ pub(crate) struct NicPumps {
     urgent: Option<Pump>,
     /// From the control plane out of the NIC, if there is one; any thread may serve it.
     control: Option<Pump>,
+    /// To be said before the NIC is closed by order.
+    pub(crate) farewell: Option<Farewell>,
 }
 
 impl NicPumps {
     fn all(self) -> impl Iterator<Item = Pump> {
-        self.rx.into_iter().chain(self.urgent).chain(self.tx).chain(self.control)
+        let Self { rx, tx, urgent, control, .. } = self;
+        rx.into_iter().chain(urgent).chain(leaving(tx, control))
     }
+}
+
+/// Pumps out of a NIC, that of the control plane first: the others leave no room in a sink that is always full.
+fn leaving(tx: Vec<Pump>, control: Option<Pump>) -> impl Iterator<Item = Pump> {
+    control.into_iter().chain(tx)
 }
 
 /// The way of frames from an attachment's sources to the rings.
@@ -81,9 +90,14 @@ pub(crate) fn connect(
         }
     };
     // What may fail comes before a port of a switch, which would have to be left again.
-    let Ports { sources, is_spread, have_entered, sinks, urgent, outside } = outlet.ports(&site)?;
+    let ports = outlet.ports(&site)?;
+    let Ports { sources, is_spread, have_entered, sinks, urgent, control: way_out, outside } = ports;
     let to_switch = outside.is_switch();
+    let farewell = sinks.first().and_then(|sink| {
+        Farewell::of((plan, nic), plugging.taps.at(Spot::Tx { to_switch }, sink.clone()), queues)
+    });
     let parts = sources.len();
+    let names = shadow.as_ref().and_then(OpenShadow::names);
     let mut sources: Vec<_> = sources.into_iter().chain(urgent).collect();
     let (control, outside) = match shadow {
         None => (None, outside),
@@ -91,15 +105,16 @@ pub(crate) fn connect(
             let seen = |sink| plugging.taps.at(Spot::Rx, sink);
             let (sorted, outside) = shadow.sort(sources, outside, seen);
             sources = sorted;
-            plugging.control(shadow, &sinks, outside)
+            let way_out = way_out.as_ref().or(sinks.first());
+            plugging.control(shadow, (way_out, names.as_ref()), outside)
         }
     };
     let urgent = sources.split_off(parts).pop();
     let way = RingWay { parts, is_spread: is_spread && parts == plugging.threads(), have_entered };
     let urgent = urgent.map(|source| plugging.ring_pump(0, source, way));
     let rx = plugging.rx(sources, way);
-    let tx = plugging.tx(&sinks, to_switch);
-    Ok((NicPumps { name: nic.name.clone(), rx, tx, urgent, control }, outside))
+    let tx = plugging.tx(&sinks, to_switch, names.as_ref());
+    Ok((NicPumps { name: nic.name.clone(), rx, tx, urgent, control, farewell }, outside))
 }
 
 impl Plugging<'_> {
@@ -145,26 +160,26 @@ impl Plugging<'_> {
     fn control(
         &self,
         shadow: OpenShadow,
-        sinks: &[Arc<dyn Sink>],
+        (sink, names): (Option<&Arc<dyn Sink>>, Option<&Arc<Names>>),
         outside: Outside,
     ) -> (Option<Pump>, Outside) {
-        let Some(sink) = sinks.first() else { return (None, outside) };
+        let Some(sink) = sink else { return (None, outside) };
         let (source, _) = shadow.into_source();
         let lost = source.lost();
         let to_switch = outside.is_switch();
         let sink = self.taps.at(Spot::Tx { to_switch }, sink.clone());
-        let pump = Pump { source: Box::new(source), sink };
+        let pump = Pump { source: Box::new(source), sink: naming(sink, names, Speaker::Control) };
         (Some(pump), outside.counting_also(move |visit| visit("shadow", &*lost)))
     }
 
     /// Returns the pumps out of the NIC, for each thread to its sink, cyclically; none if others serve the
     /// NIC. A NIC whose frames leave within the driver's register access is given the sink as well: its
     /// threads only run its interrupt timers.
-    fn tx(&self, sinks: &[Arc<dyn Sink>], to_switch: bool) -> Vec<Pump> {
+    fn tx(&self, sinks: &[Arc<dyn Sink>], to_switch: bool, names: Option<&Arc<Names>>) -> Vec<Pump> {
         let threads = self.threads();
         let source = |pair| if threads == 1 { self.queues.source() } else { self.queues.source_of(pair) };
         let pump = |(pair, sink): (usize, &Arc<dyn Sink>)| {
-            let sink = self.taps.at(Spot::Tx { to_switch }, sink.clone());
+            let sink = naming(self.taps.at(Spot::Tx { to_switch }, sink.clone()), names, Speaker::Router);
             let sink = self.lock.map_or_else(|| sink.clone(), |lock| lock.sink(sink.clone()));
             self.queues.transmit_in_access(sink.clone());
             Pump { source: source(pair), sink }
@@ -192,7 +207,7 @@ pub(crate) fn io_threads(
             for way in ways {
                 let rx = way.rx.into_iter().chain(way.urgent).collect();
                 groups.push((format!("{}-rx", way.name), rx));
-                let tx = way.tx.into_iter().chain(way.control).collect();
+                let tx = leaving(way.tx, way.control).collect();
                 groups.push((format!("{}-tx", way.name), tx));
             }
         }
@@ -225,3 +240,6 @@ pub(crate) fn io_threads(
         })
         .collect()
 }
+
+#[cfg(test)]
+mod tests;

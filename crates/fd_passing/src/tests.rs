@@ -136,7 +136,7 @@ fn the_type_of_a_file_is_known_while_its_server_does_not_answer() {
     let asker = thread::spawn(move || {
         let _ = tell.send(file_type(&file));
     });
-    let found = told.recv_timeout(Duration::from_secs(30));
+    let found = told.recv_timeout(Duration::from_secs(60));
     // Without a server, no thread waits for an answer any more.
     drop(server);
     unmount(folder.path(), UnmountFlags::DETACH).expect("it was mounted");

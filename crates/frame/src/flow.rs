@@ -29,18 +29,36 @@ pub fn hash(head: &[u8; LOOK], seed: u64) -> u32 {
     }
 }
 
-/// Returns a hash of the flow of an untagged IPv4 frame that begins with these octets, which is the same for both directions; 0 for
-/// any other frame.
+/// Returns a hash of the flow of an untagged IPv4 or IPv6 frame that begins with these octets, which is the same for both directions;
+/// 0 for any other frame.
 #[inline]
 pub fn symmetric(head: &[u8; LOOK]) -> u32 {
-    if u16::from_be_bytes([head[12], head[13]]) != ethernet::IPV4 {
-        return 0;
+    match u16::from_be_bytes([head[12], head[13]]) {
+        ethernet::IPV4 => symmetric4(head),
+        ethernet::IPV6 => symmetric6(head),
+        _ => 0,
     }
+}
+
+#[inline]
+fn symmetric4(head: &[u8; LOOK]) -> u32 {
     let protocol = head[AT + 9];
     let whole = u16::from_be_bytes([head[AT + 6], head[AT + 7]]) & FRAGMENT == 0;
     let ports = if whole { ports(head, protocol, AT + usize::from(head[AT] & 15) * 4) } else { 0 };
     let source = word(head, AT + 12) << 16 | ports >> 16;
     let destination = word(head, AT + 16) << 16 | ports & 0xffff;
+    mix(u64::from(protocol), source.min(destination), source.max(destination))
+}
+
+#[inline]
+fn symmetric6(head: &[u8; LOOK]) -> u32 {
+    let protocol = head[AT + 6];
+    let ports = ports(head, protocol, AT + ipv6::HEADER);
+    let end = |at: usize, port: u64| {
+        let network = long(head, at).wrapping_mul(MULTIPLIERS[2]);
+        network ^ network >> 32 ^ long(head, at + 8) ^ port.wrapping_mul(MULTIPLIERS[0])
+    };
+    let (source, destination) = (end(AT + 8, ports >> 16), end(AT + 24, ports & 0xffff));
     mix(u64::from(protocol), source.min(destination), source.max(destination))
 }
 
@@ -61,13 +79,12 @@ fn hash4(head: &[u8; LOOK], seed: u64) -> u32 {
 #[inline]
 fn hash6(head: &[u8; LOOK], seed: u64) -> u32 {
     let protocol = head[AT + 6];
-    let long = |at: usize| word(head, at) << 32 | word(head, at + 4);
     let ports = match ports(head, protocol, AT + ipv6::HEADER) {
         0 => word(head, AT) & 0xf_ffff,
         ports => ports,
     };
-    let source = long(AT + 8).rotate_left(17) ^ long(AT + 16);
-    let destination = long(AT + 24).rotate_left(31) ^ long(AT + 32);
+    let source = long(head, AT + 8).rotate_left(17) ^ long(head, AT + 16);
+    let destination = long(head, AT + 24).rotate_left(31) ^ long(head, AT + 32);
     mix(seed ^ source, destination, ports << 8 | u64::from(protocol))
 }
 
@@ -85,6 +102,12 @@ fn ports(head: &[u8; LOOK], protocol: u8, at: usize) -> u64 {
 fn word(head: &[u8; LOOK], at: usize) -> u64 {
     let at = at.min(LOOK - 4);
     u64::from(u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]))
+}
+
+/// Reads eight octets at `at`.
+#[inline(always)]
+fn long(head: &[u8; LOOK], at: usize) -> u64 {
+    word(head, at) << 32 | word(head, at + 4)
 }
 
 #[inline(always)]

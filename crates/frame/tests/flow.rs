@@ -46,6 +46,16 @@ proptest! {
     }
 
     #[test]
+    fn both_directions_of_an_ipv6_flow_have_one_symmetric_hash(
+        ends: (u128, u128), ports in any::<[u8; 4]>(), labels in (0u32..0x10_0000, 0u32..0x10_0000),
+    ) {
+        let [a, b, c, d] = ports;
+        let there = symmetric(&frame6(ends, ipv6::next::UDP, labels.0, ports));
+        prop_assert_eq!(there, symmetric(&frame6((ends.1, ends.0), ipv6::next::UDP, labels.1, [c, d, a, b])));
+        prop_assert_ne!(there, symmetric(&frame6(ends, ipv6::next::UDP, labels.0, [a, b, c, d ^ 1])));
+    }
+
+    #[test]
     fn fragments_stay_together(source: (u32, u16), destination: (u32, u16), offset in 1u16..0x2000, ports: (u16, u16)) {
         let mut first = frame4((source, destination, ipv4::TCP), 0);
         first[20] |= 0x20;

@@ -2,6 +2,9 @@
 //!
 //! The fields are those of FRR 8.4.4. What an answer lacks is left empty; what it has in addition is ignored.
 
+use std::io::Read;
+use std::process::Child;
+
 use serde_json::{Map, Value};
 
 use crate::Daemon;
@@ -82,6 +85,16 @@ pub struct Adjacency {
     pub is_up: bool,
     /// Seconds in this state, if known.
     pub since: Option<u64>,
+}
+
+/// Reads what a program that answers writes to its standard output, a pipe, and waits for its end. `None` if that is longer than
+/// [`LONGEST`]: the pipe is closed then, which ends the program.
+pub fn hear(mut program: Child) -> Option<String> {
+    let mut said = Vec::new();
+    let read = program.stdout.take()?.take(LONGEST as u64 + 1).read_to_end(&mut said);
+    let ended = program.wait();
+    read.and(ended).ok()?;
+    (said.len() <= LONGEST).then(|| String::from_utf8_lossy(&said).into_owned())
 }
 
 /// Reads an answer. `None` if it is no JSON, or longer than [`LONGEST`]: daemons print a sentence when a protocol is not configured.

@@ -4,9 +4,10 @@
 //! back, or if frames have left it. Three bad rounds in a row, and it gets no frames; three good ones, and it gets them again; bad for
 //! much longer, and it is given up. Nobody is blamed for a round
 //! * in which the judge itself came late: whoever stopped it has most likely stopped the members, too;
-//! * in which a member's threads wanted a CPU and got none, up to a bound.
+//! * in which a member's threads wanted a CPU and got none.
 //!
-//! After such a round counting begins anew: what was missed before it may have had the same reason.
+//! After such a round counting begins anew: what was missed before it may have had the same reason. The number of such rounds is bounded
+//! until the next good one, because a judge that is late again and again would otherwise never find a member that is dead.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -30,8 +31,8 @@ pub struct Rules {
     pub boot: Duration,
     /// How much later than planned a round may be for its probes to count.
     pub late: Duration,
-    /// For how long a member may get no CPU without being blamed.
-    pub starved: Duration,
+    /// Bad rounds since the last good one for which a member may be excused.
+    pub excused: u32,
 }
 
 impl Default for Rules {
@@ -44,7 +45,7 @@ impl Default for Rules {
             silent: Duration::from_secs(1),
             boot: Duration::from_secs(30),
             late: Duration::from_millis(5),
-            starved: Duration::from_secs(2),
+            excused: 200,
         }
     }
 }
@@ -115,8 +116,8 @@ struct Pulse {
     asked: Option<u32>,
     /// Since when it is without frames.
     since: Duration,
-    /// Since when it is without a CPU.
-    starved: Option<Duration>,
+    /// Rounds since the last good one for which it was excused.
+    excused: u32,
 }
 
 impl Judge {
@@ -139,7 +140,7 @@ impl Judge {
             good: 0,
             asked: (pace == Pace::Starting).then_some(1),
             since: now,
-            starved: None,
+            excused: 0,
         };
         self.pulses.insert(member, pulse);
         Probe { member, number }
@@ -196,11 +197,11 @@ impl Pulse {
         let is_good = self.is_answered || signs.passed != self.passed;
         self.passed = signs.passed;
         if is_good {
-            self.starved = None;
             return (self.note_good(), false);
         }
         let is_late = now > self.due.saturating_add(rules.late);
-        if is_late || self.excuse_starved(rules, now, signs.is_starved) {
+        if (is_late || signs.is_starved) && self.excused < rules.excused {
+            self.excused += 1;
             (self.missed, self.good, self.since) = (0, 0, now);
             return (None, true);
         }
@@ -208,7 +209,7 @@ impl Pulse {
     }
 
     fn note_good(&mut self) -> Option<Event> {
-        self.missed = 0;
+        (self.missed, self.excused) = (0, 0);
         self.good = self.good.saturating_add(1);
         (self.asked? <= self.good).then(|| self.serve())
     }
@@ -234,15 +235,6 @@ impl Pulse {
             self.pace = Pace::Serving;
         }
         Event::Answers
-    }
-
-    /// Whether it has been without a CPU in this round, and not yet for too long.
-    fn excuse_starved(&mut self, rules: &Rules, now: Duration, is_starved: bool) -> bool {
-        if !is_starved {
-            self.starved = None;
-            return false;
-        }
-        now.saturating_sub(*self.starved.get_or_insert(now)) < rules.starved
     }
 
     fn next_round(&mut self, rules: &Rules, member: Member, now: Duration) -> Probe {

@@ -8,7 +8,7 @@ use rustix::io::Errno;
 
 use crate::error::Refusal;
 use crate::executor::{Executor, Peer};
-use crate::leftover::{ALIAS, GROUP, find_link, is_errno};
+use crate::leftover::{GROUP, find_link, is_errno};
 use crate::look::{MAIN, PROTOCOL, threads_file};
 use crate::six;
 use crate::{Mode, Neighbour, NewInterface, Object, Origin, PeerNamespace, Route, Setting, Step, TypedRoute};
@@ -106,6 +106,10 @@ impl Executor<'_> {
                 let kind = Kind::Vlan { lower: self.own.index(lower)?, id: *id };
                 self.own.kernel.make_link(kind, &settings(made))?;
             }
+            Origin::ServiceVlan { lower, id } => {
+                let kind = Kind::ServiceVlan { lower: self.own.index(lower)?, id: *id };
+                self.own.kernel.make_link(kind, &settings(made))?;
+            }
             Origin::External => return Err(Refusal::Told("it was not provided".to_owned())),
         }
         let index = self.own.kernel.link(made.interface.as_str())?.index;
@@ -130,7 +134,7 @@ impl Executor<'_> {
         let other = Settings::default().name(peer).group(GROUP);
         let other = made.mtu.into_iter().fold(other, Settings::mtu);
         self.own.kernel.make_veth(&settings(made), &other, Some(there.as_fd()))?;
-        let more = Settings::default().alias(ALIAS);
+        let more = Settings::default().alias(&self.own.alias);
         let more = bridge.into_iter().fold(more, |more, bridge| more.master(bridge).up(true));
         let settled = self.socket(at).and_then(|kernel| {
             kernel.set_link(peer, &more)?;

@@ -105,6 +105,7 @@ pub fn check(wanted: &RouterConfig) -> Result<(), Fault> {
     check_moved(wanted)?;
     check_once(wanted)?;
     check_places(wanted)?;
+    check_vlans(wanted)?;
     let others = wanted.spread.iter().map(|route| route.to).chain(wanted.typed.iter().map(|route| route.to));
     match wanted.routes.iter().map(|route| route.to).chain(others).find(|to| !is_network(*to)) {
         Some(to) => Err(Fault::Network { to }),
@@ -121,14 +122,15 @@ fn check_interface(interface: &Interface) -> Result<(), Fault> {
             bridge.as_deref().map_or(Ok(()), named)?;
         }
         Origin::Macvlan { parent: link, .. } | Origin::Moved { link } => named(link)?,
-        Origin::Vlan { lower, .. } => named(lower)?,
+        Origin::Vlan { lower, .. } | Origin::ServiceVlan { lower, .. } => named(lower)?,
         Origin::External => {}
     }
     let name = || interface.name.clone();
     if interface.mac.is_some_and(|mac| mac[0] & 1 != 0 || mac == [0; 6]) {
         return Err(Fault::Mac { interface: name() });
     }
-    if interface.threaded && matches!(interface.origin, Origin::Macvlan { .. } | Origin::Vlan { .. }) {
+    let has_no_napi = interface.is_vlan() || matches!(interface.origin, Origin::Macvlan { .. });
+    if interface.threaded && has_no_napi {
         return Err(Fault::Threaded { interface: name() });
     }
     if interface.queue.is_some() && !matches!(interface.origin, Origin::Veth { .. }) {
@@ -159,6 +161,7 @@ fn check_once(wanted: &RouterConfig) -> Result<(), Fault> {
         Origin::Macvlan { parent, mode: Mode::Passthru } => Some(format!("`{parent}`, in mode passthru,")),
         Origin::Moved { link } => Some(format!("`{link}` of the host")),
         Origin::Vlan { lower, id } => Some(format!("VLAN {id} of `{lower}`")),
+        Origin::ServiceVlan { lower, id } => Some(format!("service VLAN {id} of `{lower}`")),
         _ => None,
     });
     let addresses = wanted.interfaces.iter().flat_map(|interface| {
@@ -191,13 +194,24 @@ fn check_places(wanted: &RouterConfig) -> Result<(), Fault> {
         wanted.neighbours.iter().map(|one| (format!("the neighbour {}", one.ip), &*one.interface));
     let parameters =
         wanted.sysctls.keys().filter_map(|key| Some((format!("the parameter {key}"), interface_of(key)?)));
-    let vlans = wanted.interfaces.iter();
-    let vlans = vlans.filter_map(|own| Some((format!("the VLAN `{}`", own.name), own.lower()?)));
-    let mut all = routes.chain(spread).chain(neighbours).chain(parameters).chain(vlans);
+    let mut all = routes.chain(spread).chain(neighbours).chain(parameters);
     match all.find(|(_, interface)| wanted.interface(interface).is_none()) {
         Some((what, interface)) => Err(Fault::NoInterface { what, interface: interface.to_owned() }),
         None => Ok(()),
     }
+}
+
+/// Checks that each VLAN comes after the interface below it, so that none is below itself.
+fn check_vlans(wanted: &RouterConfig) -> Result<(), Fault> {
+    let mut before: BTreeSet<&str> = BTreeSet::new();
+    for own in &wanted.interfaces {
+        if let Some(lower) = own.lower().filter(|lower| !before.contains(lower)) {
+            let (what, interface) = (format!("the VLAN `{}`", own.name), lower.to_owned());
+            return Err(Fault::NoInterface { what, interface });
+        }
+        before.insert(&own.name);
+    }
+    Ok(())
 }
 
 /// Checks that an interface name follows the kernel's rules (`dev_valid_name`) and has no special meaning: `%` is a pattern;

@@ -90,6 +90,14 @@ pub enum Origin {
         /// Number of the VLAN, 1 to 4094.
         id: u16,
     },
+    /// A service VLAN (IEEE 802.1ad) of another interface of the router, which comes before it. It carries VLANs, whose frames then
+    /// have two tags (QinQ), and has no addresses.
+    ServiceVlan {
+        /// Name of that interface.
+        lower: String,
+        /// Number of the VLAN, 1 to 4094.
+        id: u16,
+    },
     /// An interface that another party puts into the namespace and removes: the other end of a pair, or a TAP.
     External,
 }
@@ -143,10 +151,10 @@ impl RouterConfig {
         self.interfaces.iter().find(|interface| interface.name == name)
     }
 
-    /// Returns true if an interface, and the one below it, is to be up.
+    /// Returns true if an interface, and those below it, are to be up.
     fn is_up(&self, interface: &Interface) -> bool {
         let lower = interface.lower().map(|lower| self.interface(lower));
-        interface.up && lower.is_none_or(|lower| lower.is_some_and(|lower| lower.up))
+        interface.up && lower.is_none_or(|lower| lower.is_some_and(|lower| self.is_up(lower)))
     }
 
     /// The part of the configuration that can be in force at once: without objects that wait for an interface to be up, and with
@@ -205,15 +213,17 @@ impl Interface {
 
     /// Returns the name of the interface below a VLAN.
     pub(crate) fn lower(&self) -> Option<&str> {
-        match &self.origin {
-            Origin::Vlan { lower, .. } => Some(lower),
-            _ => None,
-        }
+        self.origin.lower()
     }
 
     /// Returns true if it is a VLAN, whose packets pass another interface of the router as well.
     pub fn is_vlan(&self) -> bool {
         self.lower().is_some()
+    }
+
+    /// Returns true if it only carries VLANs.
+    pub fn is_service(&self) -> bool {
+        matches!(self.origin, Origin::ServiceVlan { .. })
     }
 
     fn as_it_is(&mut self) {
@@ -223,6 +233,16 @@ impl Interface {
         if !self.up {
             self.threaded = false;
             self.addresses.retain(|own| own.ip.is_ipv4());
+        }
+    }
+}
+
+impl Origin {
+    /// Returns the name of the interface below a VLAN.
+    pub(crate) fn lower(&self) -> Option<&str> {
+        match self {
+            Self::Vlan { lower, .. } | Self::ServiceVlan { lower, .. } => Some(lower),
+            _ => None,
         }
     }
 }
@@ -237,6 +257,7 @@ impl fmt::Display for Origin {
             Self::Macvlan { parent, mode } => write!(out, "a macvlan on `{parent}` ({})", word(*mode)),
             Self::Moved { link } => write!(out, "`{link}` of the host"),
             Self::Vlan { lower, id } => write!(out, "VLAN {id} of `{lower}`"),
+            Self::ServiceVlan { lower, id } => write!(out, "service VLAN {id} of `{lower}`"),
             Self::External => out.write_str("an existing interface"),
         }
     }

@@ -197,14 +197,19 @@ fn of_interface(origin: &Origin, errno: Errno) -> Option<String> {
         (Origin::Macvlan { parent, .. }, Errno::INVAL) => format!(
             "`{parent}` cannot have a macvlan: it is not an Ethernet interface, has one in mode passthru, or has a smaller MTU"
         ),
-        (Origin::Vlan { .. }, Errno::OPNOTSUPP) => {
+        (Origin::Vlan { .. } | Origin::ServiceVlan { .. }, Errno::OPNOTSUPP) => {
             "this kernel has no VLANs (802.1Q): load them (`modprobe 8021q`), or write another engine"
                 .to_owned()
         }
         (Origin::Vlan { lower, id }, Errno::EXIST) => {
             format!("there is an interface of this name, or for VLAN {id} of `{lower}`, already: delete it")
         }
-        (Origin::Vlan { lower, .. }, Errno::RANGE) => format!("its MTU is larger than that of `{lower}`"),
+        (Origin::ServiceVlan { lower, id }, Errno::EXIST) => {
+            format!("there is an interface for service VLAN {id} of `{lower}` already: delete it")
+        }
+        (Origin::Vlan { lower, .. } | Origin::ServiceVlan { lower, .. }, Errno::RANGE) => {
+            format!("its MTU is larger than that of `{lower}`")
+        }
         (Origin::Moved { link }, Errno::NODEV) => format!("the host has no interface `{link}`"),
         (Origin::Moved { link }, Errno::INVAL) => {
             format!("`{link}` cannot leave its namespace: its driver does not support that")

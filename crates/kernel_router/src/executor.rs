@@ -7,8 +7,8 @@ use netlink::{Generic, Link, Netlink};
 use netns::Namespace;
 
 use crate::error::Refusal;
-use crate::leftover::{ALIAS, find_link};
-use crate::{MovedInterface, ObservedState, Origin, PeerNamespace, Surroundings};
+use crate::leftover::{OtherEnd, find_link, pair_alias};
+use crate::{Interface, MovedInterface, ObservedState, Origin, PeerNamespace, Surroundings};
 
 /// A router's namespace, and the router's own objects in it.
 #[derive(Debug)]
@@ -18,6 +18,8 @@ pub(crate) struct OwnNamespace {
     pub(crate) kernel: Netlink,
     /// The namespace to which moved interfaces are returned.
     pub(crate) home: Namespace,
+    /// Alias of the other ends of pairs.
+    pub(crate) alias: String,
     /// Interfaces that were created or moved in: index and origin, by name.
     pub(crate) made: BTreeMap<String, (u32, Origin)>,
     /// Indices of the other ends of pairs at their creation, by the names of the own ends.
@@ -27,11 +29,15 @@ pub(crate) struct OwnNamespace {
 }
 
 impl OwnNamespace {
-    /// Wraps a namespace that has none of the router's objects yet.
-    pub(crate) fn new(namespace: Namespace, home: Namespace) -> Result<Self, netns::Error> {
-        let kernel = namespace.netlink()?;
+    /// Wraps a namespace that has none of the router's objects yet, and the router's published name.
+    pub(crate) fn new(
+        namespace: Namespace,
+        home: Namespace,
+        published: Option<&str>,
+    ) -> Result<Self, netns::Error> {
+        let (kernel, alias) = (namespace.netlink()?, pair_alias(published));
         let (made, other_ends) = Default::default();
-        Ok(Self { namespace, kernel, home, made, other_ends, kept: Vec::new() })
+        Ok(Self { namespace, kernel, home, alias, made, other_ends, kept: Vec::new() })
     }
 
     /// Index of an interface: of the router's own, or else of the present interface of this name.
@@ -57,7 +63,7 @@ impl OwnNamespace {
     pub(crate) fn former_other_end(&self, interface: &str, outside: &Netlink) -> io::Result<Option<u32>> {
         let Some((_, Origin::Veth { peer, .. })) = self.made.get(interface) else { return Ok(None) };
         let known = self.other_ends.get(interface).copied();
-        let found = find_link(outside, peer)?.filter(|link| link.alias == ALIAS);
+        let found = find_link(outside, peer)?.filter(|link| link.alias == self.alias);
         Ok(found.map(|link| link.index).filter(|index| Some(*index) == known))
     }
 
@@ -66,17 +72,48 @@ impl OwnNamespace {
     pub(crate) fn delete_pulled_out(&self, pairs: &[String]) {
         for name in pairs {
             let Some((_, Origin::Veth { at, .. })) = self.made.get(name) else { continue };
-            let place = match at {
-                PeerNamespace::Home => Some(self.home.clone()),
-                PeerNamespace::Named(name) => Namespace::open_named(name).ok(),
-                // It goes with that router.
-                PeerNamespace::Router(_) => None,
-            };
-            let Some(outside) = place.and_then(|place| place.netlink().ok()) else { continue };
+            let Some(outside) = self.outside(at) else { continue };
             if let Ok(Some(index)) = self.former_other_end(name, &outside) {
                 let _ = outside.delete_link(index);
             }
         }
+    }
+
+    /// Deletes pairs that a killed run of this router has left behind, because somebody had pulled their own ends out of its namespace:
+    /// those whose other ends have the names that these interfaces need. Errors are ignored: creating a pair reports what is in the way.
+    pub(crate) fn delete_stale_pairs(&self, interfaces: &[Interface]) {
+        for interface in interfaces {
+            let Origin::Veth { peer, at, .. } = &interface.origin else { continue };
+            let Some(outside) = self.outside(at) else { continue };
+            let found = find_link(&outside, peer).ok().flatten();
+            if let Some(stale) = found.filter(|link| link.alias == self.alias) {
+                let _ = outside.delete_link(stale.index);
+            }
+        }
+    }
+
+    /// Opens a socket in the namespace of a pair's other end; `None`: there is no such namespace, or the pair goes with the router to
+    /// which it belongs.
+    fn outside(&self, at: &PeerNamespace) -> Option<Netlink> {
+        let place = match at {
+            PeerNamespace::Home => self.home.clone(),
+            PeerNamespace::Named(name) => Namespace::open_named(name).ok()?,
+            PeerNamespace::Router(_) => return None,
+        };
+        place.netlink().ok()
+    }
+
+    /// Other ends of its pairs, except for those in other routers.
+    pub(crate) fn pairs(&self) -> Vec<OtherEnd> {
+        let other_end = |(name, index): (&String, &u32)| {
+            let at = match self.made.get(name)? {
+                (_, Origin::Veth { at: PeerNamespace::Home, .. }) => None,
+                (_, Origin::Veth { at: PeerNamespace::Named(at), .. }) => Some(at.clone()),
+                _ => return None,
+            };
+            Some(OtherEnd { at, index: *index })
+        };
+        self.other_ends.iter().filter_map(other_end).collect()
     }
 
     /// Former state of the host's interface `link`, which is called `interface` here.

@@ -2,7 +2,7 @@
 //! them, or by the cleaner, which was informed before.
 //!
 //! An interface that was moved carries in its alias all that is needed to return it to the host, so it can be returned even if no
-//! cleaner was informed.
+//! cleaner was informed. So does the other end of a pair: it carries the name of its router.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -17,7 +17,7 @@ use crate::look::threads_file;
 
 /// Interface group that marks interfaces as ours from their creation (`ip link show group 29298`).
 pub(crate) const GROUP: u32 = 0x7272;
-/// Alias of the other end of a pair, and of `lo` in a router's namespace; it is shown beside the name.
+/// Alias of `lo` in a router's namespace, and the first word of all other aliases; it is shown beside the name.
 pub(crate) const ALIAS: &str = "ringroad";
 /// Longest alias of an interface, in octets (`IFALIASZ` of `linux/if.h`, without the terminating NUL).
 const LONGEST_ALIAS: usize = 255;
@@ -134,6 +134,42 @@ impl MovedInterface {
     }
 }
 
+/// Returns the alias of the other ends of a router's pairs.
+pub(crate) fn pair_alias(published: Option<&str>) -> String {
+    let alias = published.map(|name| format!("{ALIAS} {name}"));
+    alias.filter(|alias| alias.len() <= LONGEST_ALIAS).unwrap_or_else(|| ALIAS.to_owned())
+}
+
+/// The other end of a pair, by which the pair can be deleted after somebody has pulled its own end out of the router's namespace.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OtherEnd {
+    /// Name of the namespace in which it was created; `None`: the host's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<String>,
+    /// Index there.
+    pub index: u32,
+}
+
+impl OtherEnd {
+    /// Deletes the pair, if this end is still where it was created. Another interface has another index or alias.
+    fn delete(&self, alias: &str, home: &Namespace) -> io::Result<()> {
+        let place = match self.at.as_deref().map(Namespace::open_named) {
+            None => home.clone(),
+            Some(Err(netns::Error::Missing { .. })) => return Ok(()),
+            Some(found) => found.map_err(io::Error::other)?,
+        };
+        let outside = place.netlink().map_err(io::Error::other)?;
+        let deleted = match outside.link(self.index) {
+            Ok(link) if link.alias == alias => outside.delete_link(self.index),
+            found => found.map(drop),
+        };
+        match deleted {
+            Err(e) if is_errno(&e, Errno::NODEV) => Ok(()),
+            other => other,
+        }
+    }
+}
+
 /// Returns true if NAPI threads do the receive work of an interface.
 fn is_threaded(namespace: &Namespace, interface: &str) -> bool {
     let read = namespace.sysfs().map(|sysfs| sysfs.read(&threads_file(interface)));
@@ -175,6 +211,9 @@ pub struct Leftover {
     pub id: Option<Id>,
     /// Former states of the host's interfaces in it.
     pub kept: Vec<MovedInterface>,
+    /// Other ends of its pairs, except for those in other routers, which end with these.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pairs: Vec<OtherEnd>,
 }
 
 impl Leftover {
@@ -201,7 +240,7 @@ impl Leftover {
         }
         let kept = links.iter().filter_map(|link| MovedInterface::of_alias(&link.alias)).collect();
         let id = namespace.id().map_err(&lost)?;
-        Ok(Some(Self { published: Some(name.to_owned()), id: Some(id), kept }))
+        Ok(Some(Self { published: Some(name.to_owned()), id: Some(id), kept, pairs: Vec::new() }))
     }
 
     /// Removes the remains: returns moved interfaces to the host, deletes created ones, and removes the name. Objects that belong
@@ -211,6 +250,14 @@ impl Leftover {
     /// Something could not be removed; everything else was.
     pub fn remove(&self, home: &Namespace) -> Result<(), Error> {
         let (Some(name), Some(id)) = (&self.published, self.id) else { return Ok(()) };
+        let removed = self.remove_namespace(name, id, home);
+        let alias = pair_alias(Some(name));
+        let deleted = self.pairs.iter().map(|end| end.delete(&alias, home)).fold(Ok(()), Result::and);
+        removed.and(deleted.map_err(|e| Error::refused(name, "deleting its pairs", e)))
+    }
+
+    /// Empties the namespace and removes its name, if the name is still that of this namespace.
+    fn remove_namespace(&self, name: &str, id: Id, home: &Namespace) -> Result<(), Error> {
         let lost = Error::of_namespace(name);
         let namespace = match Namespace::open_named(name) {
             Err(netns::Error::Missing { .. }) => return Ok(()),

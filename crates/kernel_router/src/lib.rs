@@ -19,8 +19,8 @@
 //! protocols.
 //!
 //! A router's namespace, its veth pairs and its macvlans disappear with the last descriptor of the namespace. What does not is
-//! recorded in its [`Leftover`]: its name in `/run/netns`, and the host's interfaces that were moved into it and have to be
-//! returned.
+//! recorded in its [`Leftover`]: its name in `/run/netns`, the host's interfaces that were moved into it and have to be
+//! returned, and pairs whose ends somebody may have pulled out.
 
 #![forbid(unsafe_code)]
 
@@ -47,7 +47,7 @@ pub use check::{Fault, check};
 pub use config::{Interface, Neighbour, Origin, PeerNamespace, Route, RouterConfig, interface_sysctl};
 pub use counters::{Counters, InterfaceCounters, PacketCounters};
 pub use error::Error;
-pub use leftover::{Leftover, MovedInterface};
+pub use leftover::{Leftover, MovedInterface, OtherEnd};
 pub use napi::NapiThread;
 pub use netlink::MacvtapMode as Mode;
 pub use netlink::{Queue, QueueKind};

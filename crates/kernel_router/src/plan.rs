@@ -5,7 +5,8 @@
 //! refused change can be undone. Side effects are:
 //!
 //! * an interface that goes down, or is deleted, loses its routes, its neighbours and its IPv6 addresses;
-//! * a VLAN goes down, or is deleted, with the interface below it, and so goes before that and comes after it;
+//! * a VLAN goes down, or is deleted, with the interface below it, which may be a VLAN itself, and so goes before that and comes
+//!   after it;
 //! * an interface whose MTU is lowered below that of a VLAN on it lowers that, too, so the VLAN's is lowered before it and raised after it;
 //! * an interface that loses its last IPv4 address loses its IPv4 routes and neighbours (`fib_disable_ip`);
 //! * an interface whose Ethernet address changes loses its neighbours (`neigh_changeaddr`);
@@ -13,6 +14,7 @@
 //!   so that a second plan lays the routes of interfaces that the first one has created;
 //! * a namespace in which IPv6 is disabled loses its IPv6 routes that forward nothing, because they belong to `lo`.
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use netlink::Prefix;
@@ -69,12 +71,16 @@ fn staying<'a>(
     seen: &'a ObservedState,
     name: &str,
 ) -> Option<(&'a ObservedInterface, &'a Interface)> {
-    let same = |name: &str| {
-        let (present, interface) = (seen.interfaces.get(name)?, now.interface(name)?);
-        (present.origin.as_ref() == Some(&interface.origin)).then_some((present, interface))
-    };
-    let found = same(name)?;
-    found.1.lower().is_none_or(|lower| same(lower).is_some()).then_some(found)
+    let (present, interface) = (seen.interfaces.get(name)?, now.interface(name)?);
+    let is_same = present.origin.as_ref() == Some(&interface.origin);
+    let stays = is_same && interface.lower().is_none_or(|lower| staying(now, seen, lower).is_some());
+    stays.then_some((present, interface))
+}
+
+/// Returns the number of interfaces below an observed one.
+fn depth(seen: &ObservedState, name: &str) -> usize {
+    let below = |name: &str| seen.interfaces.get(name)?.origin.as_ref()?.lower();
+    std::iter::successors(below(name), |lower| below(lower)).take(seen.interfaces.len()).count()
 }
 
 /// Returns the routes with several gateways that can be laid: by the interfaces that have carrier, and have existed before.
@@ -192,11 +198,10 @@ impl<'a> Plan<'a> {
     /// Turns off threaded NAPI, sets interfaces down, and removes interfaces, with the queues at their other ends.
     fn remove_interfaces(&mut self) {
         let seen = self.seen;
+        let mut all: Vec<(&String, &ObservedInterface)> = seen.interfaces.iter().collect();
         // VLANs before the interfaces below them.
-        let is_vlan = |present: &ObservedInterface| matches!(present.origin, Some(Origin::Vlan { .. }));
-        let vlans = seen.interfaces.iter().filter(|(_, present)| is_vlan(present));
-        let others = seen.interfaces.iter().filter(|(_, present)| !is_vlan(present));
-        for (name, present) in vlans.chain(others) {
+        all.sort_by_key(|(name, _)| Reverse(depth(seen, name)));
+        for (name, present) in all {
             let staying = self.staying(name).map(|(_, interface)| interface);
             let mut unset = |is_on: bool, stays_on: bool, setting: fn(bool) -> Setting| {
                 if is_on && !stays_on {
@@ -263,10 +268,10 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// Lowers the MTUs of VLANs, before those of the interfaces below them.
+    /// Lowers the MTUs of VLANs, before those of the interfaces below them, which come before them in the configuration.
     fn lower_vlans(&mut self) {
         let now = self.now;
-        for interface in now.interfaces.iter().filter(|interface| interface.is_vlan()) {
+        for interface in now.interfaces.iter().rev().filter(|interface| interface.is_vlan()) {
             let Some((present, _)) = self.staying(&interface.name) else { continue };
             if let Some(to) = interface.mtu.filter(|mtu| *mtu < present.mtu) {
                 self.steps.push(set(&interface.name, Setting::Mtu(present.mtu), Setting::Mtu(to)));

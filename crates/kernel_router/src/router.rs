@@ -74,13 +74,15 @@ impl Router {
         journal: Journal<'_>,
     ) -> Result<Self, Error> {
         let lost = Error::of_namespace(&wanted.name);
-        let own = OwnNamespace::new(namespace, site.home.clone()).map_err(&lost)?;
+        let own =
+            OwnNamespace::new(namespace, site.home.clone(), wanted.published.as_deref()).map_err(&lost)?;
         let mut router = Self { wanted: empty_config(&wanted), own, published: None, has_ended: false };
         checked(&wanted)?;
         mark(&router.own, &wanted.name)?;
         if wanted.published.is_some() {
             router.record_moved(&wanted, journal)?;
             router.publish(site)?;
+            router.own.delete_stale_pairs(&wanted.interfaces);
         }
         router.apply(wanted, site, journal)?;
         Ok(router)
@@ -101,11 +103,14 @@ impl Router {
             let why = "its name in /run/netns cannot change while it runs: restart it";
             return Err(Error::refused(&wanted.name, "naming its namespace", why));
         }
-        let had = self.own.kept.len();
+        let (had, pairs) = (self.own.kept.len(), self.own.pairs());
         self.record_moved(&wanted, journal)?;
         let known = ManagedObjects::default().with(&self.wanted).with(&wanted);
         let namespace = self.own.namespace.clone();
         let done = namespace.within(|| reach(&mut self.own, site, &known, &wanted));
+        if self.published.is_some() && self.own.pairs() != pairs {
+            journal(&self.leftover());
+        }
         match done.map_err(Error::of_namespace(&wanted.name)).flatten() {
             Ok(done) => {
                 self.wanted = wanted;
@@ -169,7 +174,7 @@ impl Router {
         self.own.namespace.mirror().map_err(Error::of_namespace(&self.wanted.name))
     }
 
-    /// Returns the state of each interface, by one dump of the links.
+    /// Returns the state of each interface that does not only carry VLANs, by one dump of the links.
     ///
     /// # Errors
     /// The kernel does not answer.
@@ -181,7 +186,7 @@ impl Router {
             let link = links.iter().find(is_it);
             Health { is_there: link.is_some(), carrier: link.is_some_and(|link| link.running) }
         };
-        let all = self.wanted.interfaces.iter();
+        let all = self.wanted.interfaces.iter().filter(|interface| !interface.is_service());
         Ok(all.map(|interface| (interface.name.clone(), health(&interface.name))).collect())
     }
 
@@ -196,7 +201,8 @@ impl Router {
         let names: BTreeMap<u32, &str> = links.iter().map(|link| (link.index, link.name.as_str())).collect();
         let statistics = self.own.kernel.statistics().map_err(asking)?;
         let interfaces = statistics.iter().filter_map(|(index, counted)| {
-            let interface = self.wanted.interface(names.get(index)?)?;
+            let interface = self.wanted.interface(names.get(index)?);
+            let interface = interface.filter(|interface| !interface.is_service())?;
             Some((interface.name.clone(), InterfaceCounters::from(counted)))
         });
         let interfaces = interfaces.collect();
@@ -226,7 +232,7 @@ impl Router {
     pub fn leftover(&self) -> Leftover {
         let published = self.wanted.published.clone();
         let id = published.as_ref().and_then(|_| self.own.namespace.id().ok());
-        Leftover { published, id, kept: self.own.kept.clone() }
+        Leftover { published, id, kept: self.own.kept.clone(), pairs: self.own.pairs() }
     }
 
     /// Ends the router: returns interfaces to the host, deletes those that it has created, and removes the published name.

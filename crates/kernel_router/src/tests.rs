@@ -2,6 +2,8 @@
 
 mod checks;
 mod model;
+mod orders;
 mod plans;
 mod threads;
+mod vlans;
 mod words;

@@ -103,7 +103,8 @@ pub fn text(container: &Container, ground: &HostPaths) -> Result<String, Error> 
     lines.say("lxc.tty.max", "0");
     lines.say("lxc.pty.max", "64");
     lines.say("lxc.autodev", "1");
-    lines.say("lxc.mount.auto", "proc:mixed sys:ro");
+    // With `sys:ro` the sysfs of its network namespace would be read-only as a whole, also for us, who set threaded NAPI there.
+    lines.say("lxc.mount.auto", "proc:mixed sys:mixed");
     if let Some(profile) = &ground.seccomp {
         lines.say("lxc.seccomp.profile", &profile.display().to_string());
     }

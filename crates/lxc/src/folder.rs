@@ -6,13 +6,12 @@
 //!   HOME/NAME/root      root of a container with programs of the host: mount points, and links like those of the host
 //! ```
 
-use std::collections::BTreeSet;
 use std::fs::{self, Permissions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt, chown, symlink};
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
-use crate::{Container, Error, Root, text};
+use crate::{Container, Error, Root, groups, text};
 
 /// Directories of programs and libraries, on hosts that have them.
 const PROGRAMS: [&str; 7] = ["bin", "lib", "lib32", "lib64", "libx32", "sbin", "usr"];
@@ -22,12 +21,6 @@ const OWN: [&str; 8] = ["dev", "etc", "proc", "root", "run", "sys", "tmp", "var"
 const SECCOMP: &str = "/usr/share/lxc/config/common.seccomp";
 /// Directory of LXC's locks, for root.
 const LOCKS: &str = "/run/lxc/lock";
-/// Mount point of control groups: of version 2 itself, of version 1 with a directory for each controller.
-const GROUPS: &str = "/sys/fs/cgroup";
-/// Control groups of init, below which LXC creates those of containers that root starts.
-const GROUPS_OF_INIT: &str = "/proc/1/cgroup";
-/// Maximum depth of control groups that a container has created.
-const DEEPEST: usize = 16;
 
 /// Paths that a container's configuration refers to: its directory, and those parts of the host that it sees.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -147,44 +140,12 @@ fn plain(path: &str) -> String {
         .fold(path.to_owned(), |path, (written, meant)| path.replace(written, meant))
 }
 
-/// Removes a container's control groups and its LXC lock. The kernel keeps a group that still has processes.
+/// Removes a container's control groups and its LXC lock. A group stays if it still has processes after a while.
 pub(crate) fn sweep(home: &Path, name: &str) {
-    let parents = parents(&fs::read_to_string(GROUPS_OF_INIT).unwrap_or_default());
-    let hierarchies =
-        fs::read_dir(GROUPS).into_iter().flatten().filter_map(Result::ok).map(|entry| entry.path());
-    let groups = [format!("lxc.payload.{name}"), format!("lxc.monitor.{name}"), "lxc.pivot".to_owned()];
-    for hierarchy in hierarchies.chain([PathBuf::from(GROUPS)]) {
-        for parent in parents.iter().map(|parent| hierarchy.join(parent)) {
-            groups.iter().for_each(|group| remove_group(&parent.join(group), DEEPEST));
-        }
-    }
+    groups::remove_all(name);
     let locks = Path::new(LOCKS);
     let lock = locks.join(home.strip_prefix("/").unwrap_or(home));
     let _ = fs::remove_file(lock.join(format!(".{name}")));
     // A directory with other locks is not empty, and stays.
     lock.ancestors().take_while(|folder| *folder != locks).for_each(|folder| drop(fs::remove_dir(folder)));
-}
-
-/// Groups that may contain those of containers, relative to their hierarchies: the root, and the groups of init according to the
-/// text of `/proc/1/cgroup` (cgroups(7)). In a PID namespace init may be in any group.
-pub(crate) fn parents(of_init: &str) -> BTreeSet<PathBuf> {
-    let parent = |line: &str| {
-        let path = Path::new(line.splitn(3, ':').nth(2)?.trim_start_matches('/'));
-        // LXC ignores the group into which systemd moves itself.
-        let path = if path.ends_with("init.scope") { path.parent()? } else { path };
-        // A group outside of the cgroup namespace begins with `..`.
-        let is_below = path.components().all(|part| matches!(part, Component::Normal(_)));
-        is_below.then(|| path.to_owned())
-    };
-    of_init.lines().filter_map(parent).chain([PathBuf::new()]).collect()
-}
-
-/// Removes a control group after its children.
-fn remove_group(group: &Path, depth: usize) {
-    let Some(deeper) = depth.checked_sub(1) else { return };
-    let entries = fs::read_dir(group).into_iter().flatten().filter_map(Result::ok);
-    for entry in entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())) {
-        remove_group(&entry.path(), deeper);
-    }
-    let _ = fs::remove_dir(group);
 }

@@ -14,6 +14,7 @@ mod check;
 mod container;
 mod error;
 mod folder;
+mod groups;
 mod info;
 mod orphan;
 mod programs;

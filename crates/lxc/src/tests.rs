@@ -1,4 +1,5 @@
 mod fakes;
+mod groups;
 mod lives;
 
 use std::path::{Path, PathBuf};
@@ -7,7 +8,7 @@ use netlink::MacvtapMode;
 use proptest::prelude::*;
 
 use super::*;
-use crate::folder::{is_mounted_below, parents};
+use crate::folder::is_mounted_below;
 use crate::info::cause;
 use crate::orphan::is_lxc_start_command;
 
@@ -48,7 +49,7 @@ lxc.console.path = none
 lxc.tty.max = 0
 lxc.pty.max = 64
 lxc.autodev = 1
-lxc.mount.auto = proc:mixed sys:ro
+lxc.mount.auto = proc:mixed sys:mixed
 lxc.seccomp.profile = /usr/share/lxc/config/common.seccomp
 lxc.rootfs.path = dir:/run/ringroad/pair/lxc/ringroad-edge/root
 lxc.mount.entry = /usr usr none bind,ro,nosuid,nodev 0 0
@@ -233,18 +234,6 @@ fn a_folder_with_a_mount_in_it_is_known() {
         [("/run/x y", true), ("/run/x y/root/usr", true), ("/run/z", true), ("/run/x", false)]
     {
         assert_eq!(is_mounted_below(mounts, Path::new(folder)), mounted, "{folder}");
-    }
-}
-
-#[test]
-fn groups_of_containers_are_below_those_of_init() {
-    let found = |text: &str| -> Vec<String> {
-        parents(text).into_iter().map(|path| path.display().to_string()).collect()
-    };
-    let table = "9:name=systemd:/init.scope\n4:memory:/jobs/7:a\n3:cpu,cpuacct:/\n0::/jobs/init.scope\n";
-    assert_eq!(found(table), ["", "jobs", "jobs/7:a"]);
-    for outside in ["", "odd", "0::/../other", "0::/"] {
-        assert_eq!(found(outside), [""], "{outside}");
     }
 }
 

@@ -7,7 +7,7 @@ use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::link::{
     InfoData, InfoKind, InfoMacVlan, InfoMacVtap, InfoVeth, InfoVlan, LinkAttribute, LinkInfo, LinkMessage,
-    MacVlanMode,
+    MacVlanMode, VlanProtocol,
 };
 
 use crate::{Netlink, Settings, Which};
@@ -45,6 +45,13 @@ pub enum Kind {
     },
     /// A VLAN (IEEE 802.1Q).
     Vlan {
+        /// Index of its lower interface.
+        lower: u32,
+        /// Number of the VLAN.
+        id: u16,
+    },
+    /// A service VLAN (IEEE 802.1ad), which carries other VLANs.
+    ServiceVlan {
         /// Index of its lower interface.
         lower: u32,
         /// Number of the VLAN.
@@ -126,6 +133,10 @@ impl Kind {
                 (lower, InfoKind::MacVlan, InfoData::MacVlan(vec![InfoMacVlan::Mode(mode.into())]))
             }
             Self::Vlan { lower, id } => (lower, InfoKind::Vlan, InfoData::Vlan(vec![InfoVlan::Id(id)])),
+            Self::ServiceVlan { lower, id } => {
+                let protocol = InfoVlan::Protocol(VlanProtocol::Ieee8021Ad);
+                (lower, InfoKind::Vlan, InfoData::Vlan(vec![InfoVlan::Id(id), protocol]))
+            }
         };
         let mut message = settings.message(None);
         message.attributes.push(LinkAttribute::Link(lower));

@@ -165,6 +165,15 @@ fn a_vlan_stands_on_an_interface() {
     let made = here.kernel.link("guests").expect("made");
     assert_eq!((made.lower, made.mac, made.mtu), (Some(near.index), Some(MAC), MTU));
     assert!(!made.is_macvlan && !near.is_macvlan);
+    // With a service tag this number means another VLAN, which carries VLANs itself.
+    let service = Kind::ServiceVlan { lower: near.index, id: 100 };
+    here.kernel.make_link(service, &Settings::default().name("service").up(true)).expect("a service VLAN");
+    let lower = here.kernel.link("service").expect("made").index;
+    let inner = Settings::default().name("customers");
+    here.kernel.make_link(Kind::Vlan { lower, id: 100 }, &inner).expect("a VLAN");
+    assert_eq!(here.kernel.link("customers").expect("made").lower, Some(lower));
+    here.kernel.delete_link(lower).expect("deleted");
+    assert_eq!(errno(here.kernel.link("customers")), Some(libc::ENODEV), "it goes with what it stands on");
 }
 
 #[test]

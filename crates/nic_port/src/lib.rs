@@ -105,6 +105,8 @@ struct QueueSlot<Q> {
     /// Reason why the queue is not served, if the driver is to blame: it broke the ring, or set up one that cannot be
     /// served.
     published_error: PublishedError,
+    /// True if the frames of this transmit queue are lost ([`NicQueues::discard_transmit`]).
+    discards: AtomicBool,
     /// Threads that ring for the other side, if that is another program.
     writers: WriterStates,
 }
@@ -122,6 +124,7 @@ impl<Q> QueueSlot<Q> {
             own_rings: AtomicU64::new(0),
             asleep: SleepFlag::default(),
             published_error: PublishedError::default(),
+            discards: AtomicBool::new(false),
             writers: WriterStates::default(),
         })
     }
@@ -283,7 +286,8 @@ pub struct NicQueues {
     any_timer: Option<Epoll>,
     registers: Option<Arc<E1000Registers>>,
     collector: Option<Arc<dyn StoreCoalescing>>,
-    /// Where frames go instead of out: bits [`loopback::LOOPBACK`], [`cable::UNPLUGGED`]; 0: out.
+    /// Where frames go instead of out: bits [`loopback::LOOPBACK`], [`cable::UNPLUGGED`], and
+    /// [`remote_driver::DISCARDING`] if it depends on the pair; 0: out.
     diversion: AtomicU8,
     /// Times for which threads were found blocked while ringing for another program.
     waits: BlockedTime,
@@ -365,7 +369,9 @@ impl NicQueues {
         }
     }
 
-    /// Sets the offloads that frames may leave to the driver from now on.
+    /// Sets the offloads that frames may leave to the driver from now on. Frames whose copy has begun before may still
+    /// arrive with others. Virtio 1.2, section 5.1.6.5.6, does not exclude that, and a driver has to cope with such frames
+    /// in any case: some may lie in its ring when it sends the command.
     pub fn take_offloads(&self, takes: Offloads) {
         self.rx.queues.iter().for_each(|served| {
             served.with(|running| running.queue.take_offloads(takes));

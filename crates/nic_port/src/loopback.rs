@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use nic::queue::{RxQueue, TxQueue};
 use port::{Frame, show_completed};
 
+use super::cable::UNPLUGGED;
 use super::{NicQueues, QueueSlot};
 
 /// Bit of [`NicQueues::diversion`]: frames come back to the NIC.
@@ -27,20 +28,31 @@ impl NicQueues {
     }
 
     /// Takes frames from one transmit queue: shows them to `take`, or returns them to the NIC in loopback, or loses
-    /// them if its cable is unplugged; returns how many left the queue.
+    /// them if its cable is unplugged or the queue is disabled; returns how many left the queue.
     #[inline(always)]
     pub(super) fn send(&self, pair: usize, budget: usize, take: &mut dyn FnMut(&[Frame<'_>])) -> usize {
         let Some(served) = self.tx.queues.get(pair) else { return 0 };
-        match self.diversion.load(Ordering::Relaxed) {
-            0 => served.drain(budget, take),
-            // Loopback works without a cable.
-            way if way & LOOPBACK != 0 => self.return_to(served, budget),
-            _ => served.lose(budget),
+        let way = self.diversion.load(Ordering::Relaxed);
+        if way != 0
+            && let Some(diverted) = self.divert(served, way, budget)
+        {
+            return diverted;
         }
+        served.drain(budget, take)
+    }
+
+    /// Takes frames that do not go out from one transmit queue; returns how many, or `None` if those of this queue go
+    /// out.
+    #[cold]
+    fn divert(&self, served: &QueueSlot<TxQueue>, way: u8, budget: usize) -> Option<usize> {
+        // Loopback works without a cable.
+        if way & LOOPBACK != 0 {
+            return Some(self.return_to(served, budget));
+        }
+        (way & UNPLUGGED != 0 || served.discards.load(Ordering::Relaxed)).then(|| served.lose(budget))
     }
 
     /// The transmit queue is locked before the receive queue, as for transmission within an access.
-    #[cold]
     fn return_to(&self, served: &QueueSlot<TxQueue>, budget: usize) -> usize {
         served.drain(budget, &mut |frames| {
             let Some(receive) = self.rx.queues.first() else { return };

@@ -32,6 +32,9 @@ pub(super) struct Watch {
     doorbell: Mutex<Option<OwnedFd>>,
 }
 
+/// Bit of [`NicQueues::diversion`]: the frames of at least one transmit queue are lost.
+pub(super) const DISCARDING: u8 = 4;
+
 /// Data of [`EpollEvent`]s of the driver's doorbell; those of our own descriptor carry 0.
 const DOORBELL: u64 = 1;
 
@@ -149,7 +152,19 @@ impl NicQueues {
     /// There is no such pair, or the doorbell cannot be polled.
     pub fn serve_transmit(&self, pair: usize, queue: TxQueue, eventfds: RingEventfds) -> Result<()> {
         let served = self.tx.queues.get(pair).context("no such pair of queues")?;
+        // A source of all pairs takes its frames whether or not the driver receives by this pair.
+        self.pairs.served.fetch_max(pair + 1, Ordering::AcqRel);
         served.serve(queue, eventfds, TxQueue::disarm)
+    }
+
+    /// Sets whether the frames of a transmit queue are lost (counted as `drop_not_running`) until it is left: a disabled
+    /// ring, whose driver still waits for its buffers. A burst that is being taken at this moment may still go out.
+    pub fn discard_transmit(&self, pair: usize, on: bool) {
+        if let Some(served) = self.tx.queues.get(pair) {
+            served.discards.store(on, Ordering::Relaxed);
+        }
+        let some = self.tx.queues.iter().any(|served| served.discards.load(Ordering::Relaxed));
+        self.set_aside(DISCARDING, some);
     }
 
     /// Stops serving this receive queue, and returns it; no thread accesses its ring afterwards.
@@ -159,7 +174,9 @@ impl NicQueues {
 
     /// Stops serving this transmit queue, and returns it; no thread accesses its ring afterwards.
     pub fn leave_transmit(&self, pair: usize) -> Option<TxQueue> {
-        self.tx.queues.get(pair)?.leave()
+        let queue = self.tx.queues.get(pair)?.leave();
+        self.discard_transmit(pair, false);
+        queue
     }
 
     /// Sets the call descriptor of a running receive queue, and rings it once, because earlier interrupts may have been

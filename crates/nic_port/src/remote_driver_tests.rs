@@ -7,8 +7,8 @@ use std::thread;
 
 use conformance::Pattern;
 use port::{ClockHandle, Frame};
-use ring::Region;
 use ring::split::{DeviceQueue, Features, Layout};
+use ring::{BURST, Region};
 use rustix::event::{EventfdFlags, eventfd};
 
 use super::guarded_doorbell::GuardedDoorbell;
@@ -126,6 +126,36 @@ fn broken_queue() -> RxQueue {
     assert!(head.write(2, 1000_u16.to_le_bytes()));
     let queue = DeviceQueue::new(region, &layout, Features::default()).expect("a ring");
     RxQueue::VirtioNet(Box::new(nic::virtio_net::rx::RxQueue::new(queue, true)))
+}
+
+#[test]
+fn a_source_takes_what_comes_by_a_pair_without_a_receive_queue_and_a_disabled_queue_loses_it() {
+    let queues = NicQueues::foreign(2).expect("descriptors");
+    let mut guests = [0, 1].map(|pair| {
+        let guest = Guest::new(Habit::ByTheBook, true);
+        let eventfds = RingEventfds { doorbell: bell(EventfdFlags::NONBLOCK), call: None };
+        queues.serve_transmit(pair, guest.transmit_queue(), eventfds).expect("served");
+        guest
+    });
+    let mut source = queues.source();
+    let mut shown = |guests: &mut [Guest]| {
+        for guest in guests {
+            assert_eq!(guest.send(&[Pattern::default().octets(1, 0, 60)]).0, 1);
+        }
+        let mut shown = 0;
+        while source.drain(BURST, &mut |frames| shown += frames.len()) > 0 {}
+        shown
+    };
+    assert_eq!(shown(&mut guests), 2);
+    queues.discard_transmit(1, true);
+    assert_eq!(shown(&mut guests), 1);
+    assert_eq!(queues.tx.queues[1].ledger.drop_not_running.get(), 1);
+    queues.leave_transmit(1).expect("it was served");
+    let eventfds = RingEventfds { doorbell: bell(EventfdFlags::NONBLOCK), call: None };
+    let next = Guest::new(Habit::ByTheBook, true);
+    queues.serve_transmit(1, next.transmit_queue(), eventfds).expect("served");
+    guests[1] = next;
+    assert_eq!(shown(&mut guests), 2, "the next one is enabled");
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! Selection of one of several queues for a frame: by a hash of its flow, so that the frames of a flow stay in order.
 //!
-//! A flow is defined as for RSS: by the addresses and the protocol of an IPv4 packet, and by the ports if the protocol
-//! has ports and the packet is not a fragment. Fragments are selected by their addresses alone, because only the first
-//! one has the ports. VLAN tags are skipped. Frames that are not IPv4 go to queue 0.
+//! A flow is defined as for RSS: by the addresses and the protocol of a packet, and by the ports if the protocol has ports
+//! and the packet is not a fragment. Fragments are selected by their addresses alone, because only the first one has the
+//! ports; so are IPv6 packets with extension headers. VLAN tags are skipped. Frames that are neither IPv4 nor IPv6 go to
+//! queue 0.
 //!
 //! A burst is read once and distributed by counting: the cost of a frame does not grow with the number of queues.
 
@@ -28,6 +29,9 @@ const TAGS: [[u8; 2]; 2] = [[0x81, 0x00], [0x88, 0xa8]];
 /// Maximum number of tags that are skipped.
 const MOST_TAGS: usize = 2;
 const IPV4: [u8; 2] = [0x08, 0x00];
+const IPV6: [u8; 2] = [0x86, 0xdd];
+/// Length of an IPv6 header in octets.
+const HEADER6: usize = 40;
 /// Offset in an Ethernet frame of its ethertype, or its first tag.
 const ETHERTYPE: usize = 12;
 /// Bits "more fragments" and the fragment offset.
@@ -38,12 +42,12 @@ const PORTED: [u8; 3] = [6, 17, 132];
 /// Odd multipliers with half of their bits set, in no regular pattern.
 pub const MULTIPLIERS: [u64; 3] = [0x9e37_79b9_7f4a_7c15, 0xc2b2_ae3d_27d4_eb4f, 0xd6e8_feb8_6659_fd93];
 
-/// The two ends of a flow, each an address and a port; the protocol is in the upper bits of the first.
+/// The two ends of a flow, each an address and a port with the protocol.
 #[derive(Clone, Copy, Default)]
 struct FlowEndpoints(u64, u64);
 
 impl FlowEndpoints {
-    /// Reads the ends of a frame's flow; `None` if it is not IPv4.
+    /// Reads the ends of a frame's flow; `None` if it is neither IPv4 nor IPv6.
     #[inline(always)]
     fn of(octets: Bytes<'_>) -> Option<Self> {
         // Usually there are neither tags nor options: all fields are at fixed offsets.
@@ -52,13 +56,24 @@ impl FlowEndpoints {
         {
             return Some(Self::new((f0, f1), protocol, addresses, [a, b, c, d]));
         }
+        if octets.read::<2>(ETHERTYPE) == Some(IPV6) {
+            return Self::six(octets, ETHERTYPE + 2);
+        }
         Self::search(octets)
     }
 
     /// Reads the ends of a flow behind tags and options, and those of packets without ports.
     #[cold]
     fn search(octets: Bytes<'_>) -> Option<Self> {
-        let ip = network_header(octets)?;
+        match network_header(octets)? {
+            (IPV4, ip) => Self::four(octets, ip),
+            (IPV6, ip) => Self::six(octets, ip),
+            _ => None,
+        }
+    }
+
+    /// Reads the ends of the flow of an IPv4 packet, whose header is at `ip`.
+    fn four(octets: Bytes<'_>, ip: usize) -> Option<Self> {
         let [version, _, _, _, _, _, f0, f1] = octets.read(ip)?;
         let [_, protocol, _, _, addresses @ ..] = octets.read::<12>(ip + 8)?;
         if !(0x45..=0x4f).contains(&version) {
@@ -66,6 +81,20 @@ impl FlowEndpoints {
         }
         let ports = octets.read(ip + usize::from(version & 15) * 4).unwrap_or_default();
         Some(Self::new((f0, f1), protocol, addresses, ports))
+    }
+
+    /// Reads the ends of the flow of an IPv6 packet, whose header is at `ip`.
+    #[inline(always)]
+    fn six(octets: Bytes<'_>, ip: usize) -> Option<Self> {
+        let [version, _, _, _, _, _, protocol] = octets.read(ip)?;
+        let (source, destination) = (octets.read(ip + 8)?, octets.read(ip + 24)?);
+        if version >> 4 != 6 {
+            return None;
+        }
+        let has_ports = PORTED.contains(&protocol);
+        let ports = if has_ports { octets.read(ip + HEADER6).unwrap_or_default() } else { [0; 4] };
+        let [s0, s1, d0, d1] = ports;
+        Some(Self(end6(source, [s0, s1], protocol), end6(destination, [d0, d1], protocol)))
     }
 
     #[inline(always)]
@@ -101,9 +130,18 @@ impl FlowEndpoints {
     }
 }
 
-/// Returns the offset of the IPv4 header behind Ethernet header and tags; `None` if there is none.
+/// Returns one end of an IPv6 flow: an address and a port with the protocol, in 64 bits.
 #[inline(always)]
-fn network_header(octets: Bytes<'_>) -> Option<usize> {
+fn end6(address: [u8; 16], port: [u8; 2], protocol: u8) -> u64 {
+    let address = u128::from_be_bytes(address);
+    let network = ((address >> 64) as u64).wrapping_mul(MULTIPLIERS[2]);
+    let rest = u64::from(protocol) << 16 | u64::from(u16::from_be_bytes(port));
+    network ^ network >> 32 ^ address as u64 ^ rest.wrapping_mul(MULTIPLIERS[0])
+}
+
+/// Returns the ethertype behind Ethernet addresses and tags, and the offset of the header that follows; `None` if there is none.
+#[inline(always)]
+fn network_header(octets: Bytes<'_>) -> Option<([u8; 2], usize)> {
     let mut at = ETHERTYPE;
     let mut ethertype: [u8; 2] = octets.read(at)?;
     for _ in 0..MOST_TAGS {
@@ -112,7 +150,7 @@ fn network_header(octets: Bytes<'_>) -> Option<usize> {
             ethertype = octets.read(at)?;
         }
     }
-    (ethertype == IPV4).then_some(at + 2)
+    Some((ethertype, at + 2))
 }
 
 /// Returns the queue of one frame.
@@ -166,7 +204,7 @@ pub fn one_by_one<'a>(
 /// Buckets that flows are told apart by where who gets a frame is looked up in a table.
 pub const BUCKETS: usize = 256;
 
-/// The bucket of a frame's flow. Frames that are not IPv4 are in bucket 0.
+/// The bucket of a frame's flow. Frames that are neither IPv4 nor IPv6 are in bucket 0.
 #[inline]
 pub fn bucket(octets: Bytes<'_>, hash: Hash) -> u8 {
     queue(octets, BUCKETS as u64, hash)

@@ -174,8 +174,14 @@ fn main() {
         vlan: None,
         reverse_path: ReversePath::Off,
     });
-    let config =
-        Config { interfaces: &interfaces, keeper: false, answers_arp: false, redirects: false, table: 0 };
+    let config = Config {
+        interfaces: &interfaces,
+        keeper: false,
+        answers_arp: false,
+        redirects: false,
+        shares_addresses: false,
+        table: 0,
+    };
     let mut adjacencies = Adjacencies::new();
     let (mut waiting, mut interfaces) = (Waiting::new(), Interfaces::new());
     let parts = RouterResources {

@@ -78,6 +78,7 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
         (ip, to): (Ip, Mac),
     ) {
         self.counters.neighbour_requests.add(1);
+        self.neighbours.note_asked(nic, ip);
         match ip.as_v4() {
             Some(ip) if self.neighbours.is_read_only() => platform.ask_for_neighbour(nic, ip),
             Some(ip) => self.ask(platform, &ArpRequest { nic, ip, to }),

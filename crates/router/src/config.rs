@@ -150,6 +150,9 @@ pub struct Config<'c> {
     pub answers_arp: bool,
     /// True if the router sends redirects (RFC 1812, 5.2.7.2).
     pub redirects: bool,
+    /// True if routers beside it have the same addresses and may have used them for long, as in a group: it uses its IPv6 addresses
+    /// while another station may still object (RFC 4429).
+    pub shares_addresses: bool,
     /// Number of its route table, which the platform is told of a next hop that fails.
     pub table: u8,
 }

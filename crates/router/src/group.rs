@@ -167,8 +167,9 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
         self.neighbours.find(nic, ip).is_some() || next.neighbour(ip) != Some(failure.target)
     }
 
-    /// Returns true if a neighbour is being asked for, so that its answer is worth learning.
+    /// Returns true if a neighbour is being asked for, by this or by another vCPU, so that its answer is worth learning.
     pub(crate) fn is_awaited(&self, nic: u8, ip: Ip) -> bool {
-        self.waiting.pending.contains(nic, ip) || self.waiting.failures.contains((nic, ip))
+        let is_own = self.waiting.pending.contains(nic, ip) || self.waiting.failures.contains((nic, ip));
+        is_own || self.neighbours.was_asked(nic, ip)
     }
 }

@@ -122,7 +122,9 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
         if nobody(header.source) || all(header.destination) {
             return None;
         }
-        Some((self.address_at(nic, header.source)?, header.source))
+        // An address that was asked answers itself (RFC 1122, 3.3.4.2), as for IPv6 (RFC 4443, 2.2 (a)).
+        let asked = Some(header.destination).filter(|ip| self.is_own(*ip));
+        Some((asked.or_else(|| self.address_at(nic, header.source))?, header.source))
     }
 
     /// Returns the own address to use on NIC `nic` towards `peer`; of another NIC if this one has none, as when its gateways have

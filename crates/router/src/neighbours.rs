@@ -52,6 +52,8 @@ const RETRANSMIT: u64 = 1000;
 const MOST_PROBES: usize = 32;
 const MOST_BUCKETS: usize = 256;
 const PAUSE: u64 = 10;
+/// Number of neighbours that are remembered as asked for, a power of two.
+const ASKED: usize = 32;
 
 /// Default number of neighbours of a router.
 pub const DEFAULT: usize = 4096;
@@ -130,6 +132,8 @@ pub struct Neighbours<'a> {
     hurries: AtomicU32,
     /// For each NIC, the own IPv6 addresses that another station has, as bits.
     duplicates: [AtomicU32; MAX_INTERFACES],
+    /// Tags of neighbours that were asked for, each at the place of its hash: an answer may arrive at another vCPU.
+    asked: [AtomicU32; ASKED],
     buckets: &'a [Bucket],
 }
 
@@ -143,6 +147,7 @@ impl<'a> Neighbours<'a> {
             is_read_only: false,
             hurries: AtomicU32::new(0),
             duplicates: [const { AtomicU32::new(0) }; MAX_INTERFACES],
+            asked: [const { AtomicU32::new(0) }; ASKED],
             buckets,
         }
     }
@@ -239,6 +244,18 @@ impl<'a> Neighbours<'a> {
     #[inline(always)]
     pub(crate) fn is_duplicate(&self, nic: u8, index: usize) -> bool {
         self.duplicates[usize::from(nic) % MAX_INTERFACES].load(Relaxed) >> (index % 32) & 1 != 0
+    }
+
+    /// Records that a neighbour is asked for.
+    pub(crate) fn note_asked(&self, nic: u8, ip: Ip) {
+        let tag = tag(nic, ip);
+        self.asked[place_of_tag(tag)].store(tag, Relaxed);
+    }
+
+    /// Returns true if a vCPU has asked for a neighbour, as far as that is remembered.
+    pub(crate) fn was_asked(&self, nic: u8, ip: Ip) -> bool {
+        let tag = tag(nic, ip);
+        self.asked[place_of_tag(tag)].load(Relaxed) == tag
     }
 
     /// Returns the number of neighbours in the table, counted by a walk.
@@ -408,6 +425,11 @@ impl<'a> Neighbours<'a> {
 /// Returns the tag of a neighbour, which is never 0.
 const fn tag(nic: u8, ip: Ip) -> u32 {
     (ip.hash(nic) >> 32) as u32 | 1
+}
+
+/// Returns the place of a tag among those of neighbours that were asked for. Its lowest bit is always set.
+const fn place_of_tag(tag: u32) -> usize {
+    (tag >> 1) as usize % ASKED
 }
 
 /// Returns what an entry becomes by what was said about it (RFC 4861, 7.2.3 and 7.2.5); `None` if it stays as it is.

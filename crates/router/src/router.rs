@@ -20,6 +20,8 @@ use crate::tags::Places;
 
 /// Passes between two reads of the clock.
 const CLOCK_EVERY: u32 = 64;
+/// Milliseconds between the two announcements of an IPv4 address (RFC 5227, 1.1: ANNOUNCE_NUM, ANNOUNCE_INTERVAL).
+const ANNOUNCE_INTERVAL: u64 = 2000;
 
 /// Memory for the packets of one router that wait: for neighbours, or for other fragments. About 30 KiB.
 pub struct Waiting<B> {
@@ -69,6 +71,8 @@ pub struct Router<'a, B, R> {
     pub(crate) answers_arp: bool,
     pub(crate) keeper: bool,
     announced: bool,
+    /// Time in milliseconds at which its IPv4 addresses are announced for the second time.
+    announce_again: Option<u64>,
     /// Time in milliseconds, as of the last read of the clock.
     pub(crate) now: u64,
     pub(crate) passes: u32,
@@ -88,6 +92,7 @@ pub struct Router<'a, B, R> {
     /// Seed of the hash of flows, which all vCPUs of a router have in common.
     pub(crate) flow_seed: u64,
     pub(crate) redirects: bool,
+    pub(crate) shares_addresses: bool,
     pub(crate) table: u8,
 }
 
@@ -122,6 +127,7 @@ impl<'a, B: Buffer, R: Routes> Router<'a, B, R> {
             answers_arp: config.answers_arp,
             keeper: config.keeper,
             announced: false,
+            announce_again: None,
             now: 0,
             passes: 0,
             late: None,
@@ -131,6 +137,7 @@ impl<'a, B: Buffer, R: Routes> Router<'a, B, R> {
             identification: 0,
             mixed: 0,
             redirects: config.redirects,
+            shares_addresses: config.shares_addresses,
             table: config.table,
             seed,
             flow_seed: seed,
@@ -196,6 +203,10 @@ impl<'a, B: Buffer, R: Routes> Router<'a, B, R> {
             self.announced = true;
             self.announce(platform);
         }
+        if self.announce_again.is_some_and(|due| due <= self.now) {
+            self.announce_again = None;
+            self.announce_four(platform);
+        }
         let listens_first = self.listen_first_if_late();
         while let Some(due) = self.waiting.pending.next_due(self.now, listens_first) {
             match due {
@@ -228,6 +239,7 @@ impl<'a, B: Buffer, R: Routes> Router<'a, B, R> {
             self.waiting.failures.deadline(),
             self.ageing_due,
             self.waiting.reassembly.deadline(),
+            self.announce_again,
             self.deadline6(),
         ]
         .into_iter()
@@ -329,8 +341,16 @@ impl<'a, B: Buffer, R: Routes> Router<'a, B, R> {
         done
     }
 
-    /// Announces the router's own IPv4 addresses (RFC 5227, 2.3), and begins the detection of IPv6 duplicates.
+    /// Announces the router's own IPv4 addresses for the first time, and begins the detection of IPv6 duplicates.
     fn announce<P: Platform<Buffer = B>>(&mut self, platform: &mut P) {
+        self.announce_four(platform);
+        let has_some = self.keeper && self.nics.iter().any(|own| !own.addresses.is_empty());
+        self.announce_again = has_some.then_some(self.now.saturating_add(ANNOUNCE_INTERVAL));
+        self.announce6(platform);
+    }
+
+    /// Announces the router's own IPv4 addresses (RFC 5227, 2.3).
+    fn announce_four<P: Platform<Buffer = B>>(&mut self, platform: &mut P) {
         let announcing = if self.keeper { self.nics.len() } else { 0 };
         for nic in 0..announcing {
             let own = &self.nics[nic];
@@ -346,7 +366,6 @@ impl<'a, B: Buffer, R: Routes> Router<'a, B, R> {
                 self.originate_arp(platform, nic, Mac::BROADCAST, &packet);
             }
         }
-        self.announce6(platform);
     }
 
     /// Returns a pseudo-random number below `most`, which is not 0 (splitmix64).

@@ -168,8 +168,12 @@ fn vhost() -> Vec<Allowed> {
     calls.extend(serving());
     // For doorbells watched by descriptors that belong to others.
     calls.push(any(libc::SYS_epoll_wait));
+    calls.push(one_of(libc::SYS_getsockopt, 1, &[libc::SOL_SOCKET as u64]).and_masked(2, !0, MEMINFO));
     calls
 }
+
+/// `SO_MEMINFO` of `asm-generic/socket.h`: how many octets wait at a socket.
+const MEMINFO: i32 = 55;
 
 /// Possible effects of both a NIC's register access and a frame.
 fn serving() -> [Allowed; 4] {

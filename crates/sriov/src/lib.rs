@@ -5,7 +5,8 @@
 //! [`Sysfs`] reads ports and their functions ([`Port`], [`Function`]). [`plan_function_count`] plans the number of functions of a port, and
 //! [`assign()`] assigns functions to NICs of routers. A [`Claim`] applies the per-function settings of a port (Ethernet address,
 //! VLAN, spoof check). Its [`FormerSettings`] holds the settings from before, with which the supervisor, or the cleaner after a crash,
-//! restores them. The caller moves the function's interface into a namespace, and back before the claim ends.
+//! restores them. The caller moves the function's interface into a namespace, and back before the claim ends. A [`FormerCount`] holds
+//! the number of functions that a port had before runs changed it.
 //!
 //! Planning is pure: it makes no system calls. Tests run on sysfs trees that they create; none of this has run on hardware.
 
@@ -15,6 +16,7 @@ mod assign;
 mod claim;
 mod count;
 mod error;
+mod former_count;
 mod pci;
 mod plan;
 mod sysfs;
@@ -23,6 +25,7 @@ pub use assign::{Assigned, FunctionRequest, assign};
 pub use claim::{Claim, restore};
 pub use count::plan_function_count;
 pub use error::Error;
+pub use former_count::{CountRecord, FormerCount};
 pub use pci::Address;
 pub use plan::{FormerSettings, FunctionSettings, Step, steps};
 pub use sysfs::{Function, Location, Port, Sysfs};

@@ -1,4 +1,5 @@
 mod eight;
+mod numbers;
 mod settings;
 mod shares;
 mod tree;

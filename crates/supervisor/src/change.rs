@@ -13,6 +13,8 @@
 
 mod edit;
 mod followed_here;
+mod regroup;
+mod spares;
 mod steps;
 
 use std::collections::{BTreeSet, VecDeque};
@@ -33,6 +35,7 @@ use super::resources::Resources;
 use super::run_lock::NameClaim;
 use super::thread_placement::Planned;
 use edit::Edit;
+use spares::Spares;
 
 /// Most changes that may wait.
 const MOST_WAITING: usize = 16;
@@ -126,6 +129,7 @@ pub(super) struct Changes {
     preparing: Option<(PendingChange, Option<PreparedPlan>)>,
     pub(super) file_opener: FileOpener,
     under_way: Option<Box<Change>>,
+    spares: Spares,
 }
 
 impl Change {
@@ -271,10 +275,11 @@ impl Supervisor {
     }
 
     /// Continues the change whose file a thread has read or whose resources it has opened, and begins the
-    /// next one in the queue.
+    /// next one in the queue; groups get spare members.
     pub(super) fn attend_changes(&mut self, now: Instant) {
         self.attend_opening(now);
         self.begin_changes(now);
+        self.attend_spares(now);
     }
 
     /// Begins the next change, unless one is in progress.
@@ -291,7 +296,7 @@ impl Supervisor {
             let begun = match &wish.wanted {
                 RequestedChange::File(file) => self.read(file),
                 RequestedChange::Setting(edit) => match self.regrouped(edit) {
-                    Some(plan) => plan.and_then(|plan| self.opened_for(&wish, plan, now)).map(Some),
+                    Some(plan) => plan.and_then(|plan| self.opened_for_group(&wish, plan, now)).map(Some),
                     None => self.planned_for(edit, now).map(|next| Some((next, true))),
                 },
             };
@@ -337,22 +342,6 @@ impl Supervisor {
         };
         self.changes.file_opener.start(move || OpenerResult::Read(reading.checked()))?;
         Ok(None)
-    }
-
-    /// The plan with another number of members of a group, of those that are awake, or of balancers, where a setting is that.
-    fn regrouped(&self, Edit { router, key, value, .. }: &Edit) -> Option<Result<Plan>> {
-        let plan = &self.running.plan;
-        let group = plan.group(router)?;
-        let with = match key.as_str() {
-            GroupKind::AWAKE_KEY => Plan::with_awake,
-            GroupKind::BALANCERS_KEY => Plan::with_balancers,
-            key if key == group.members_key() => Plan::with_members,
-            _ => return None,
-        };
-        let members = value
-            .parse::<u32>()
-            .map_err(|_| anyhow!("group {router}: {key}: {value:?} is no number; write e.g. 3"));
-        Some(members.and_then(|members| Ok(with(plan, router, members)?)))
     }
 
     /// Plan after a change of a setting. It needs no resources beyond those that are open.
@@ -435,6 +424,9 @@ impl Supervisor {
             }
             RequestedChange::Setting(edit) if edit.moves_routers() => self.lock_only_what_runs(),
             RequestedChange::Setting(_) => {}
+        }
+        if wish.ticket == Ticket::NOBODY {
+            self.tell_of_spares(&wish.wanted, &message, now);
         }
         self.reply(wish.ticket, Err(api::Error::new(message)), now);
     }

@@ -73,6 +73,7 @@ impl Supervisor {
             self.gathers_due(),
             self.rolling_due(),
             self.scaling_due(),
+            self.spares_due(),
             self.killed.due(),
             self.children.killed.due(),
         ];

@@ -1,4 +1,4 @@
-//! Files of clients that are lent to the data plane, and closed by a thread of their own.
+//! Files of clients that are lent to the data plane, or not used at all, and closed by a thread of their own.
 //!
 //! close(2) may wait for the server of a file (FUSE, NFS), and so must not be called in the event loop.
 
@@ -33,7 +33,8 @@ impl LentFiles {
         }
     }
 
-    fn close(&mut self, file: OwnedFd) {
+    /// Has a file closed. Never blocks, unless no thread can be started.
+    pub(crate) fn close(&mut self, file: OwnedFd) {
         // If no thread could be started, the file is closed here, and the next one tries again.
         if self.closer.get_or_insert_with(closer).send(file).is_err() {
             self.closer = None;

@@ -252,7 +252,8 @@ impl Supervisor {
             Err(_) if stop.is_asked() => return Ok(None),
             opened => opened?,
         };
-        let backend = Box::new(HostBackend::new(Box::new(lock.leftovers()?), lock.containers()?));
+        let journal = Box::new(lock.leftovers()?);
+        let backend = Box::new(HostBackend::new(journal, lock.containers()?, lock.functions()));
         let kernels = KernelRouters::begin(backend, &running.plan, Instant::now())?;
         let start_plane: StartPlane = Box::new(move |now| Plane::start(user, now));
         let (stdout, stderr) = (Output::stdout(), Output::stderr());

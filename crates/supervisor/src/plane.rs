@@ -65,6 +65,8 @@ pub(crate) struct Plane {
     pinged: Option<Instant>,
     /// Since when its end of the link is closed.
     closed: Option<Instant>,
+    /// When it was started.
+    started: Instant,
     /// Rate of its messages.
     rate: Rate,
     /// Messages received and not handled yet.
@@ -163,6 +165,7 @@ impl Plane {
             extended: None,
             pinged: None,
             closed: None,
+            started: now,
             rate: Rate::new(now),
             received: VecDeque::new(),
             thread_lookups: ThreadLookups::new(now),
@@ -173,6 +176,11 @@ impl Plane {
     /// Process number.
     pub(crate) fn pid(&self) -> u32 {
         self.process.pid()
+    }
+
+    /// Milliseconds since it was started.
+    pub(super) fn age(&self, now: Instant) -> f64 {
+        now.saturating_duration_since(self.started).as_secs_f64() * 1e3
     }
 
     /// Returns the thread with this number, if it is the data plane's own or works for it.

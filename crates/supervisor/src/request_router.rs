@@ -113,6 +113,9 @@ impl Supervisor {
         for (ticket, request) in self.request_router.server.ready(now) {
             self.request(ticket, request, now);
         }
+        for file in self.request_router.server.take_unused_files() {
+            self.request_router.lent.close(file);
+        }
         for gone in self.request_router.server.take_gone() {
             self.kernels.forget(gone);
             let is_theirs =

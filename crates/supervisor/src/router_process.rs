@@ -278,15 +278,15 @@ impl Supervisor {
         if !plane.has_come_up(now) {
             return;
         }
-        let pid = plane.pid();
+        let which = format!("(pid {}) after {:.1} ms", plane.pid(), plane.age(now));
         isolated.lifecycle.up_since = Some(now);
         let speaker = router(&self.running.plan, name).map_or(name, Router::speaker).to_owned();
         self.controls.teach_anew(&speaker);
         let Some(isolated) = self.isolated.get_mut(name) else { return };
         if std::mem::replace(&mut isolated.lifecycle.was_up, true) {
-            self.tell_of(name, Kind::Restarted, format!("in a new process (pid {pid})"), now);
+            self.tell_of(name, Kind::Restarted, format!("in a new process {which}"), now);
         } else if self.lifecycle.was_up {
-            self.tell_of(name, Kind::Started, format!("in a process of its own (pid {pid})"), now);
+            self.tell_of(name, Kind::Started, format!("in a process of its own {which}"), now);
         }
         self.announce(now);
     }

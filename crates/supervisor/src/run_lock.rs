@@ -5,6 +5,7 @@
 //! /run/ringroad/runs/lab/lock      the same for the name of the run
 //! /run/ringroad/runs/lab/control   its control socket
 //! /run/ringroad/users/60578        the same for the user that its data plane is
+//! /run/ringroad/functions/0000:01:00.0   record of a changed number of virtual functions (sriov::FormerCount)
 //! ```
 //!
 //! A lock belongs to an open file description, and so to every process that holds the descriptor: the
@@ -198,6 +199,11 @@ impl RunLock {
     /// The run has no name yet.
     pub(crate) fn containers(&self) -> Result<PathBuf> {
         Ok(self.run().context("a run has a folder")?.1.join("lxc"))
+    }
+
+    /// Directory of the records of numbers of virtual functions that runs have changed.
+    pub(crate) fn functions(&self) -> PathBuf {
+        self.base.join("functions")
     }
 
     /// Releases the names of all routers but these.

@@ -106,7 +106,8 @@ impl Scaling {
 impl Supervisor {
     /// Looks at the load of groups that follow it, where it is time to.
     pub(super) fn attend_scaling(&mut self, now: Instant) {
-        let is_watched = |group: &Group| group.scale.is_some() || group.parked > 0;
+        // What a spare member saves is of no interest.
+        let is_watched = |group: &Group| group.scale.is_some() || group.parked > group.spares();
         if !self.running.plan.groups.iter().any(is_watched) && self.scaling.naps.is_empty() {
             self.scaling = Scaling::default();
             return;

@@ -3,18 +3,20 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use api::{RouterDetails, RouterStatus, RunStatus, State};
+use api::{LAST_START, RouterDetails, RouterStatus, RunStatus, State};
 
 use super::{Supervisor, plan_report};
 
 impl Supervisor {
-    /// Completes a router's report from the data plane or its own process: adds the settings of the plan, and
-    /// the state of its promise.
+    /// Completes a router's report from the data plane or its own process, which says how long its start took: adds the settings of the
+    /// plan, and the state of its promise.
     pub(super) fn shown(&self, mut shown: RouterDetails) -> RouterDetails {
         let name = shown.status.name.clone();
         let plan = &self.running.plan;
         let Some(router) = plan.routers.iter().find(|router| router.name == name) else { return shown };
+        let start = shown.settings.remove_entry(LAST_START);
         shown.settings = plan_report::settings(router);
+        shown.settings.extend(start);
         let standing = self.placement.promises.as_ref().and_then(|promises| promises.standing(&name));
         shown.settings.extend(standing.map(|standing| ("guarantee is".to_owned(), standing.into())));
         let seen = std::mem::take(&mut shown.nics).into_iter();

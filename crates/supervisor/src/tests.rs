@@ -15,5 +15,6 @@ mod locks;
 mod opening;
 mod promises;
 mod questions;
+mod spares;
 mod stage;
 mod tending;

@@ -33,6 +33,15 @@ pub(crate) struct Tally {
     pub(crate) table_full: u64,
 }
 
+impl Tally {
+    /// Returns true if each frame goes to one port only, and no address was learned.
+    #[inline(always)]
+    pub(crate) const fn is_empty(&self) -> bool {
+        let frames = self.unknown | self.broadcast | self.same_port | self.malformed | self.pauses;
+        frames | self.learned | self.moves | self.table_full == 0
+    }
+}
+
 /// State of the switch that this step needs.
 pub(crate) struct SwitchView<'a> {
     pub(crate) table: &'a MacTable,

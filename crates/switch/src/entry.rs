@@ -202,9 +202,22 @@ impl LaneCounters<'_> {
 
     #[inline]
     fn count_burst(&self, burst: &Burst<'_>, tally: &Tally, copies: u64) {
-        let counters = self.counters;
-        self.add(&counters.in_frames, burst.frames.len() as u64);
+        let (counters, frames) = (self.counters, burst.frames.len() as u64);
+        self.add(&counters.in_frames, frames);
         self.add(&counters.in_bytes, burst.octets);
+        if tally.is_empty() {
+            // Nothing was flooded, so there are no copies either.
+            self.add(&counters.forwarded, frames);
+        } else {
+            self.count_outcomes(burst, tally, copies);
+        }
+    }
+
+    /// Counts a burst in which not all frames were forwarded, or addresses were learned. Apart, because without an instruction for
+    /// it the bits of a word are counted in many steps.
+    #[inline(never)]
+    fn count_outcomes(&self, burst: &Burst<'_>, tally: &Tally, copies: u64) {
+        let counters = self.counters;
         let dropped = tally.same_port | tally.malformed | tally.pauses;
         let elsewhere = tally.unknown | tally.broadcast | dropped;
         let rest = [

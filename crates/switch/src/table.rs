@@ -212,7 +212,8 @@ impl MacTable {
             for (place, seen) in bucket.stations.iter().zip(&bucket.seen) {
                 let (word, seen) = (place.load(Ordering::Acquire), seen.load(Ordering::Relaxed));
                 if word != EMPTY && self.fresh(seen, now) {
-                    visit(Key(word >> 16).into(), word as u16, age(seen, now));
+                    let age = age(seen, now).max(0).cast_unsigned();
+                    visit(Key(word >> 16).into(), word as u16, age);
                 }
             }
         }
@@ -238,8 +239,7 @@ impl MacTable {
     #[inline(always)]
     fn fresh(&self, seen: u32, now: u32) -> bool {
         let ageing = self.ageing.load(Ordering::Relaxed);
-        // A station may have been heard later than `now`, by a thread that has read the clock after this one: its age is negative.
-        ageing == 0 || now.wrapping_sub(seen).cast_signed() < ageing.cast_signed()
+        ageing == 0 || age(seen, now) < ageing.cast_signed()
     }
 
     fn vacant(&self, bucket: &Bucket, way: usize, now: u32) -> bool {
@@ -248,12 +248,11 @@ impl MacTable {
     }
 }
 
-/// Returns the seconds since a time, by a clock that may wrap; 0 if it is later than `now`, because another thread has read the
-/// clock after this one.
+/// Returns the seconds since a station was heard, by a clock that may wrap; negative if a thread that has read the clock after this
+/// one has heard it.
 #[inline(always)]
-const fn age(seen: u32, now: u32) -> u32 {
-    let age = now.wrapping_sub(seen);
-    if age > u32::MAX / 2 { 0 } else { age }
+const fn age(seen: u32, now: u32) -> i32 {
+    now.wrapping_sub(seen).cast_signed()
 }
 
 /// Compares with all places at once, because a branch on the matching place would be unpredictable.

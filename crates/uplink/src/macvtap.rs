@@ -3,10 +3,12 @@
 //! `txqueuelen`: the ingress queue of seed paper 000, section 3.6.
 //!
 //! Opened several times it has several queues, over which the kernel spreads frames by its own hash (or that
-//! of the hardware); it cannot be steered by a program like a TAP.
+//! of the hardware); it cannot be steered by a program like a TAP. So urgent frames find their way past the others as copies
+//! ([`TapConfig::urgent`]).
 //!
 //! A macvtap is an interface that exists until it is deleted: see [`crate::Undo`].
 
+pub(crate) mod copies;
 mod node;
 
 use std::io;
@@ -71,12 +73,15 @@ fn open_here(
         .set_link(index, &Settings::default().alias(ALIAS))
         .map_err(|e| Error::system(format!("marking `{name}`"), e))?;
     let device = node::find(&before, index)?;
-    let queues = (0..config.queues)
+    let mut queues = (0..config.queues)
         .map(|_| open_queue(name, kernel_name, &device, config.queues > 1))
         .collect::<Result<Vec<_>, Error>>()?;
     let traits = Traits::new(offloads(name, &queues, config.offload)?, Spread::Kernel);
     let state = Settings::default().up(true).all_multicast(true);
     rename_into_place(kernel, index, name, state)?;
+    let copies = if config.urgent { copies::open(index).ok() } else { None };
+    let traits = if copies.is_some() { traits.with_urgent_copies() } else { traits };
+    queues.extend(copies);
     Ok(Tap::of_queues(name, queues, traits, links)?.undone_by(undo))
 }
 

@@ -7,9 +7,12 @@
 
 use std::ffi::OsStr;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::process::{Command, Output, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use port::Offloads;
+use rustix::event::{EventfdFlags, eventfd};
 
 use crate::membership::Membership;
 use crate::undo::{Undo, UndoGuard};
@@ -23,6 +26,11 @@ const MARK: &str = "external_ids:ringroad=tap";
 /// Marks an internal port as ours.
 const INTERNAL: &str = "external_ids:ringroad=internal";
 
+/// Descriptors kept in reserve: more than are needed to run [`PROGRAM`] with its input and two pipes.
+const KEPT: usize = 8;
+/// Reserve for the removal of ports, which must be possible when no other descriptor is left.
+static RESERVE: Mutex<Vec<OwnedFd>> = Mutex::new(Vec::new());
+
 /// Creates the TAP `name` and adds it to `bridge`. It is removed from the bridge when the returned device is
 /// dropped, or by its [`Undo`].
 ///
@@ -32,6 +40,7 @@ const INTERNAL: &str = "external_ids:ringroad=internal";
 pub fn open(name: &str, bridge: &str, config: &TapConfig<'_>) -> Result<Tap, Error> {
     let datapath = datapath(name, bridge)?;
     forget(name);
+    fill(&mut reserve()).map_err(|e| Error::system("making an event descriptor", e.into()))?;
     let mut tap = Tap::open(name, config)?;
     let undo = Undo::of_ovs_port(name).armed();
     add(name, bridge, &[MARK])?;
@@ -57,6 +66,7 @@ pub struct InternalPort {
 pub fn open_internal(name: &str, bridge: &str, (mac, mtu): (Mac, u32)) -> Result<InternalPort, Error> {
     datapath(name, bridge)?;
     forget(name);
+    fill(&mut reserve()).map_err(|e| Error::system("making an event descriptor", e.into()))?;
     let undo = Undo::of_ovs_port(name).armed();
     let mac = mac.map(|octet| format!("{octet:02x}")).join(":");
     // A value with colons is quoted, for the reader of the database's language.
@@ -124,12 +134,26 @@ fn reached(name: &str) -> Result<(), String> {
 /// Removes the port from any bridge, if it is marked as ours. Open vSwitch itself may have ended: the
 /// database suffices. An internal port is gone when Open vSwitch has followed, for which it has its time.
 pub(crate) fn forget(name: &str) {
-    let Ok(mark) = ask(&["--if-exists", "get", "Interface", name, "external_ids:ringroad"]) else { return };
-    match mark.as_str() {
-        "tap" => drop(ask(&["--no-wait", "--if-exists", "del-port", name])),
-        "internal" => drop(ask(&["--if-exists", "del-port", name])),
+    reserve().clear();
+    let mark = ask(&["--if-exists", "get", "Interface", name, "external_ids:ringroad"]);
+    match mark.as_deref() {
+        Ok("tap") => drop(ask(&["--no-wait", "--if-exists", "del-port", name])),
+        Ok("internal") => drop(ask(&["--if-exists", "del-port", name])),
         _ => {}
     }
+    // If that is impossible now, it is done before the next port is added.
+    let _ = fill(&mut reserve());
+}
+
+fn reserve() -> MutexGuard<'static, Vec<OwnedFd>> {
+    RESERVE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn fill(reserve: &mut Vec<OwnedFd>) -> rustix::io::Result<()> {
+    while reserve.len() < KEPT {
+        reserve.push(eventfd(0, EventfdFlags::CLOEXEC)?);
+    }
+    Ok(())
 }
 
 /// Reason why `ovs-vsctl` failed.

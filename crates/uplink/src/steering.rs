@@ -4,6 +4,7 @@
 //! that arrive by two TAPs would be served by different threads.
 
 mod program;
+mod urgent;
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -12,6 +13,8 @@ use bpf::{Kind, Map, Purpose};
 use port::steer::Hash;
 
 use crate::request::ioctl;
+
+pub(crate) use urgent::{LOOKED_AT, is_urgent};
 
 /// `TUNSETSTEERINGEBPF` of `linux/if_tun.h`: `_IOR('T', 224, int)`.
 const SET_STEERING: libc::c_ulong = 0x8004_54e0;
@@ -32,6 +35,15 @@ pub(crate) fn steer(tap: BorrowedFd<'_>, queues: usize, hash: Hash) -> io::Resul
 /// As those of [`steer`].
 pub(crate) fn steer_urgent(tap: BorrowedFd<'_>, queues: usize, hash: Hash) -> io::Result<()> {
     run(tap, &program::with_urgent(queues as u32, hash))
+}
+
+/// Has a socket take urgent frames without a VLAN tag alone, those of which [`is_urgent`] is true.
+///
+/// # Errors
+/// As those of [`steer`].
+pub(crate) fn copy_urgent(socket: BorrowedFd<'_>) -> io::Result<()> {
+    let program = bpf::load(Purpose::SocketFilter, &program::urgent_alone())?;
+    bpf::attach_to_socket(program.as_fd(), socket)
 }
 
 /// Makes the kernel deal the frames of this TAP out to its `queues` one by one, whatever flows they are of.

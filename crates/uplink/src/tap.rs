@@ -34,9 +34,11 @@ use place::OriginNetns;
 use queue_limit::QueueLengthRequests;
 pub use queue_limit::QueueLimit;
 pub use sink::TapSink;
+use source::Share;
 pub use source::TapSource;
 pub use traits::{Spread, Traits};
 
+use crate::macvtap::copies;
 use crate::membership::Membership;
 use crate::netns::within;
 use crate::request::{self, Name};
@@ -86,6 +88,7 @@ pub struct TapConfig<'a> {
     pub in_turn: bool,
     /// True if frames of routing protocols, and of what these rest on, get a queue of their own behind the others, so that they do
     /// not wait, and are not lost, in a flood of others: only of a new device, and if the kernel takes the program that selects it.
+    /// At a macvtap that queue has copies of those without a VLAN tag.
     pub urgent: bool,
     /// Its network namespace; `None`: the calling thread's.
     pub netns: Option<&'a Netns>,
@@ -164,7 +167,8 @@ impl Tap {
         links: Links,
     ) -> Result<Self, Error> {
         let home = Some(Arc::new(OriginNetns::new(links)?));
-        Ok(Self { home, ..Self::of(name, queues, traits, Health::new()?) })
+        let health = Health::new(traits.has_urgent_copies())?;
+        Ok(Self { home, ..Self::of(name, queues, traits, health) })
     }
 
     /// Adopts a device that another process opened, by the descriptors of its queues in order.
@@ -174,7 +178,8 @@ impl Tap {
     pub fn from_descriptors(name: &str, queues: Vec<OwnedFd>, traits: Traits) -> Result<Self, Error> {
         Name::new(name)?;
         check_queues(queues.len())?;
-        Ok(Self::of(name, queues, traits, Health::new()?))
+        let health = Health::new(traits.has_urgent_copies())?;
+        Ok(Self::of(name, queues, traits, health))
     }
 
     fn of(name: &str, queues: Vec<OwnedFd>, traits: Traits, health: Arc<Health>) -> Self {
@@ -365,7 +370,14 @@ impl Tap {
         for (number, old) in self.queues.iter().enumerate() {
             of(number).map_or(Ok(()), |new| health::take_over(old, new)).map_err(wrong)?;
         }
+        self.health.set_copies(by.traits.has_urgent_copies());
         self.health.revive(of).map_err(wrong)
+    }
+
+    /// Returns how many urgent frames were lost because the queue for copies of them was full, since the device was opened here.
+    pub fn lost_copies(&self) -> u64 {
+        let queue = self.queues.last().filter(|_| self.traits.has_urgent_copies());
+        self.health.add_lost_copies(queue.map_or(0, |queue| copies::lost(queue.as_fd())))
     }
 
     /// Number of queues without that for urgent frames.
@@ -397,8 +409,18 @@ impl Tap {
     /// Returns source and sink of each queue. The device lives until the last of them is dropped.
     pub fn into_ports(mut self) -> Vec<(TapSource, Arc<TapSink>)> {
         let device = Device::of(&mut self);
+        let last = if self.traits.has_urgent_copies() { self.queues.len().checked_sub(1) } else { None };
+        let share = |number: usize| match last {
+            None => Share::All,
+            Some(last) if number == last => Share::Copies,
+            Some(_) => Share::NotCopied,
+        };
         let queues = self.queues.into_iter().enumerate();
-        queues.map(|(number, fd)| port(&device, number, fd)).collect()
+        let open = |(number, fd)| {
+            let (source, sink) = port(&device, number, fd);
+            (source.with(share(number)), sink)
+        };
+        queues.map(open).collect()
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::ffi::CString;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
@@ -61,14 +61,7 @@ impl PacketSender {
         if index == 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: integers and octets, for all of which zero is a valid value.
-        let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
-        address.sll_family = libc::AF_PACKET as u16;
-        address.sll_ifindex = index as libc::c_int;
-        let len = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
-        // SAFETY: the address is valid for `len` octets for the time of the call.
-        let done = unsafe { libc::bind(self.socket.as_raw_fd(), (&raw const address).cast(), len) };
-        if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+        bind_to(self.socket.as_fd(), index, 0)
     }
 
     /// Sends a frame this many times, at most [`MOST`]; returns how many were sent.
@@ -85,4 +78,18 @@ impl PacketSender {
         let sent = unsafe { libc::sendmmsg(fd, headers.as_mut_ptr(), count, libc::MSG_DONTWAIT) };
         usize::try_from(sent).unwrap_or(0)
     }
+}
+
+/// Binds a packet socket to the interface with this index, for received frames of this protocol, in the order of the network; 0: it
+/// receives none.
+pub(crate) fn bind_to(socket: BorrowedFd<'_>, index: u32, protocol: u16) -> io::Result<()> {
+    // SAFETY: integers and octets, for all of which zero is a valid value.
+    let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+    address.sll_family = libc::AF_PACKET as u16;
+    address.sll_protocol = protocol;
+    address.sll_ifindex = index as libc::c_int;
+    let len = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
+    // SAFETY: the address is valid for `len` octets for the time of the call.
+    let done = unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), len) };
+    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

@@ -23,7 +23,7 @@ mod umem;
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
 use serde::{Deserialize, Serialize};
@@ -280,13 +280,15 @@ impl Xdp {
         let desks = (0..self.parts.queues.min(threads)).map(|_| QueueHandover::new());
         let desks = desks.collect::<io::Result<Vec<_>>>()?;
         let hands = revival::deal(receivers, &desks)?.into_iter().zip(&desks);
+        let (busy_poll, overflows) = (self.parts.busy_poll, Arc::<AtomicBool>::default());
         let sources =
-            hands.map(|(hand, desk)| XdpSource::new(hand, desk.clone(), self.parts.busy_poll)).collect();
+            hands.map(|(hand, desk)| XdpSource::new(hand, desk.clone(), busy_poll, overflows.clone()));
+        let sources = sources.collect();
         let sinks = 0..self.parts.transmit.min(threads);
         let sinks: Vec<_> = sinks.map(|n| Arc::new(XdpSink::new(queues.get(n).cloned()))).collect();
         let health = Arc::new(XdpHealth::new(device, queues));
         let revival = XdpReplacer { desks, sinks: sinks.clone(), health: health.clone() };
-        Ok(XdpPorts { sources, sinks, health, revival })
+        Ok(XdpPorts { sources, sinks, health, revival, overflows })
     }
 
     /// Maps all queues; returns them and their receive halves.
@@ -321,6 +323,15 @@ pub struct XdpPorts {
     pub health: Arc<XdpHealth>,
     /// Replaces the interface by another one.
     pub revival: XdpReplacer,
+    overflows: Arc<AtomicBool>,
+}
+
+impl XdpPorts {
+    /// Sets whether frames stop waiting for room in their sink ([`port::Source::waits`]) while half of a queue is in use, or more. A
+    /// reader that looks for certain frames needs that: of a full queue the kernel would drop any. At first they always wait.
+    pub fn overflow(&self, does: bool) {
+        self.overflows.store(does, Relaxed);
+    }
 }
 
 fn layout(config: &XdpConfig<'_>, interface_mtu: u32) -> Result<Layout, Error> {

@@ -227,7 +227,8 @@ pub(crate) fn write_tsc_khz(ram: &GuestRam, khz: u64) -> Result<()> {
 }
 
 // Its last field ends it: padding behind that would show the guest octets of this process.
-const _: () = assert!(std::mem::offset_of!(BootInfo, reserved) + size_of::<u32>() == size_of::<BootInfo>());
+const _: () =
+    assert!(std::mem::offset_of!(BootInfo, shares_addresses) + size_of::<u32>() == size_of::<BootInfo>());
 
 fn write_orders(ram: &GuestRam, info: &BootInfo) -> Result<()> {
     // SAFETY: `BootInfo` is a repr(C) structure of integers without padding: each field has the alignment of the place behind

@@ -1,7 +1,8 @@
 //! Virtual machine run by KVM.
 
 use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use bootinfo::{Desk, Environment, Misdeed, Role, map};
@@ -14,6 +15,7 @@ use crate::cpuid;
 use crate::firmware::Firmware;
 use crate::machine::{self, GroupMemory, Machine, MachineConfig, Memory};
 use crate::memory::{GuestRam, SharedMemory};
+use crate::steps::Steps;
 use crate::vcpu::{self, Entry, Vcpu};
 
 /// One virtual machine.
@@ -22,12 +24,18 @@ pub struct Vm {
     machine: Arc<Machine>,
     entry: Entry,
     cpuid: CpuId,
+    /// The steps in which it was made.
+    steps: Steps,
+    /// How long it took to create the first vCPU, once that is done.
+    vcpu_took: OnceLock<Duration>,
 }
 
 impl Vm {
     /// Creates a virtual machine, ready for its devices. Opens nothing: everything comes from `kvm`.
     pub fn new(kvm: &Kvm, config: MachineConfig) -> Result<Self> {
+        let mut steps = Steps::begin();
         let fd = Arc::new(kvm.create_vm().context("KVM cannot make a virtual machine")?);
+        steps.end("create");
         let misdeed = (config.info.role, config.info.misdeed);
         let firmware = Firmware::of(&config.info);
         let memory = Memory::new(config, Environment::Kvm)?;
@@ -39,23 +47,39 @@ impl Vm {
             map_read_only(&fd, (2, map::NEIGHBOURS), neighbours)?;
             set_region(&fd, (3, 0), map::DESK, (desk.as_ptr(), Desk::LEN as u64))?;
         }
+        steps.end("memory");
         // After the memory: each change of the memory map once there is an interrupt controller waits for the
         // readers of KVM's bus tables, which takes many times as long as before.
         fd.set_tss_address(0xfffb_d000).context("KVM_SET_TSS_ADDR")?;
         fd.create_irq_chip().context("KVM cannot make an interrupt controller (KVM_CREATE_IRQCHIP)")?;
+        steps.end("irqchip");
         let fib = memory.fib.as_ref().map_or(0, |fib| fib.len() as u64);
         let group = memory.group.as_ref().map_or(0, |group| group.neighbours.len() as u64);
         let entry = Entry {
             address: boot::load(&memory.ram, firmware.image(), fib, group)?,
             handles_exceptions: misdeed != (Role::Hostile as u32, Misdeed::TripleFault as u32),
         };
+        steps.end("image");
         let cpuid = cpuid::of_guests(kvm)?;
         let machine = Machine::new(memory, Some(fd.clone()))?;
-        Ok(Self { fd, machine, entry, cpuid })
+        steps.end("lines");
+        Ok(Self { fd, machine, entry, cpuid, steps, vcpu_took: OnceLock::new() })
+    }
+
+    /// Returns the steps in which it was made: creating it, its memory, the interrupt controller, the firmware's image, the
+    /// interrupt lines.
+    pub fn steps(&self) -> &Steps {
+        &self.steps
+    }
+
+    /// Returns how long it took to create the first vCPU, once that is done.
+    pub fn vcpu_took(&self) -> Option<Duration> {
+        self.vcpu_took.get().copied()
     }
 
     /// Creates vCPU `index`; to be called on the thread that will run it.
     pub fn vcpu(&self, index: usize) -> Result<Vcpu> {
+        let begun = Instant::now();
         let exits = self.machine.exits().get(index).context("there is no such vCPU")?.clone();
         let fd =
             self.fd.create_vcpu(index as u64).with_context(|| format!("KVM cannot make vCPU {index}"))?;
@@ -67,6 +91,8 @@ impl Vm {
         let coalesced = self.machine.coalesced().clone();
         coalesced.map(&fd);
         let (bus, stop) = (self.machine.bus().clone(), self.machine.stop_sign().clone());
+        // Only that of the first one is kept.
+        let _ = self.vcpu_took.set(begun.elapsed());
         Ok(Vcpu { fd, bus, coalesced, exits, stop })
     }
 

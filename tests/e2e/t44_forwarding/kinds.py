@@ -28,6 +28,8 @@ SOURCE6, TARGET6, OWN6, BEYOND6 = "2001:db8:1::8", "2001:db8:2::9", "2001:db8:1:
 RIGHT = "02:00:00:00:39:02"
 # How long a marker may take on a busy host, when it is sent again, and the least time between two kinds, below the rates of errors.
 PATIENCE, AGAIN, PAUSE = 60, 1, 0.06
+# Linux tells a host of only one packet without a route in a second, whatever other errors are allowed.
+NO_ROUTE = {f"v4-{what}-{to}" for what in ("to", "echo-to") for to in ("none", "reserved", "reserved-last", "link-local")}
 # How the payload of a marker begins. Every router forwards markers, in order with what came before them.
 MARK = b"marker of kinds.py "
 
@@ -125,7 +127,9 @@ def four():
         add(f"tcp-{flags or 'none'}", ip() / TCP(sport=1, dport=2, flags=flags))
     add("tcp-own", ip(dst=OWN) / TCP(sport=1, dport=2, flags="S"))
     for kind in (0, 3, 4, 5, 8, 9, 10, 11, 12, 13, 15, 17, 40):
-        add(f"icmp-{kind}", ip() / ICMP(type=kind) / Raw(bytes(40)))
+        # Timestamps that are not the present.
+        times = {"ts_ori": 1, "ts_rx": 2, "ts_tx": 3} if kind == 13 else {}
+        add(f"icmp-{kind}", ip() / ICMP(type=kind, **times) / Raw(bytes(40)))
     for kind in (0, 3, 5, 9, 10, 15, 17):
         add(f"icmp-own-{kind}", ip(dst=OWN) / ICMP(type=kind) / Raw(bytes(40)))
     add("icmp-own-checksum", ip(dst=OWN) / ICMP(chksum=1) / Raw(b"x"))
@@ -242,6 +246,9 @@ def six():
 def told(frame):
     """Describes a frame that has left a router: its octets if it was forwarded, what an error says if the router has made it."""
     packet = Ether(frame)
+    # Questions for addresses.
+    if packet.type in (0x0806,) or (IPv6 in packet and packet[IPv6].dst.startswith("ff02:")):
+        return None
     if ICMP in packet and packet[IP].src in (OWN, "198.51.100.1"):
         message = packet[ICMP]
         rest = bytes(message)[4:8].hex() if message.type in (3, 12) else ""
@@ -250,8 +257,6 @@ def told(frame):
         message = bytes(packet[IPv6].payload)
         rest = message[4:8].hex() if message[0] in (2, 4) else ""
         return f"ICMPv6 {message[0]}/{message[1]} {rest} from {packet[IPv6].src} to {packet[IPv6].dst}"
-    if packet.type in (0x0806,) or (IPv6 in packet and packet[IPv6].dst.startswith("ff02:")):
-        return None
     # The padding of short frames is not the router's.
     length = {0x0800: lambda: 14 + packet[IP].len, 0x86DD: lambda: 54 + packet[IPv6].plen}.get(packet.type, lambda: len(frame))()
     return f"to {packet.dst}: {frame[12:length].hex()}"
@@ -310,6 +315,8 @@ def main():
     for _ in received(links, 2.5):
         pass
     for number, (name, frame) in enumerate({**four(), **six()}.items(), 1):
+        if name in NO_ROUTE:
+            time.sleep(1.1)
         links[0].send(frame)
         print(json.dumps({"name": name, "out": answers(links, number)}), flush=True)
         time.sleep(PAUSE)

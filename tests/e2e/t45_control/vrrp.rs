@@ -23,7 +23,8 @@ fn nic(name: &str, switch: &str, address: &str) -> String {
     format!("[[router.nic]]\nname = \"{name}\"\nattach = \"switch:{switch}\"\naddress = \"{address}\"\n")
 }
 
-fn file(folder: &std::path::Path) -> String {
+/// Two routers between two networks; the first one has this priority, and addresses that end with this number.
+fn file(folder: &std::path::Path, (priority, number): (u8, u8)) -> String {
     let router = |name: &str, priority: u8, number: u8| {
         let path = folder.join(format!("{name}.conf"));
         fs::write(&path, configuration(priority)).expect("written");
@@ -38,7 +39,7 @@ fn file(folder: &std::path::Path) -> String {
             + &format!("[[router.route]]\nto = \"0.0.0.0/0\"\nvia = \"{net}.1\"\n")
     };
     let switches = "[switch.t45-lan]\n[switch.t45-wan]\n".to_owned();
-    let routers = router("t45-one", 200, 3) + &router("t45-two", 100, 4);
+    let routers = router("t45-one", priority, number) + &router("t45-two", 100, 4);
     switches + &routers + &host("t45-h", "lan", "192.0.2") + &host("t45-f", "wan", "198.51.100")
 }
 
@@ -52,6 +53,20 @@ fn at_host(program: &str) -> Command {
 fn set(name: &str, setting: &str) {
     let done = run(Command::new(RINGROAD).args(["set", name, setting]), PATIENCE).expect("it ends");
     assert!(done.status.success(), "{name}: {}", done.stderr);
+}
+
+/// Starts a run.
+fn started(file: &str) -> Stage {
+    let started = Stage::start_with_names_after(RINGROAD, file, &["--json"], |_| Ok(()));
+    let (stage, ()) = started.expect("it starts");
+    wait_for("the run", || stage.client().ok());
+    stage
+}
+
+/// What the host of the first network knows of its router.
+fn neighbour() -> String {
+    let mut ip = at_host("ip");
+    run(ip.args(["neighbour", "show", "192.0.2.1"]), PATIENCE).expect("it ends").stdout
 }
 
 /// Waits until pings to the host of the other network are answered, and this router has got them.
@@ -75,18 +90,12 @@ mod all {
     fn another_router_takes_over_the_addresses_of_one_that_is_gone() {
         needs!(Root, Tun, Program("ip"), Program("busybox"), Program("nsenter"), Program("vtysh"));
         let folder = tempfile::tempdir().expect("a folder");
-        let started = Stage::start_with_names_after(RINGROAD, &file(folder.path()), &["--json"], |_| Ok(()));
-        let (stage, ()) = started.expect("it starts");
-        wait_for("the run", || stage.client().ok());
+        let stage = started(&file(folder.path(), (200, 3)));
         is_served_by(&stage, "t45-one");
         ping(at_host("busybox"), 5, &["198.51.100.2"]).expect("answered");
         // The virtual address is answered for once, by the address that will move.
         each_question_has_one_answer(at_host, ("lan", "192.0.2.1"));
-        let neighbours = || {
-            let mut ip = at_host("ip");
-            run(ip.args(["neighbour", "show", "192.0.2.1"]), PATIENCE).expect("it ends").stdout
-        };
-        assert!(neighbours().contains(VIRTUAL), "{}", neighbours());
+        assert!(neighbour().contains(VIRTUAL), "{}", neighbour());
         // An address on the loopback interface is the router's own.
         let mut add = Command::new(RINGROAD);
         add.args(["exec", "t45-one", "--", "ip", "address", "add"]);
@@ -97,7 +106,7 @@ mod all {
         // The master is gone from both networks: the other one has its addresses.
         ["t45-one.lan", "t45-one.wan"].iter().for_each(|nic| set(nic, "link=down"));
         is_served_by(&stage, "t45-two");
-        assert!(neighbours().contains(VIRTUAL), "{}", neighbours());
+        assert!(neighbour().contains(VIRTUAL), "{}", neighbour());
         // It comes back, and has more right to them.
         ["t45-one.lan", "t45-one.wan"].iter().for_each(|nic| set(nic, "link=up"));
         is_served_by(&stage, "t45-one");
@@ -105,6 +114,25 @@ mod all {
         assert_eq!(["t45-one", "t45-two"].map(forwarded_by_kernel), [0, 0]);
         let counters = stage.wait_for_counters(|_| true).expect("counters");
         ["t45-one.lan", "t45-two.wan"].iter().for_each(|nic| sorted_adds_up(&counters, nic));
+        stage.finish_troubled(Vec::new()).expect("nothing is left");
+    }
+
+    #[test]
+    fn a_router_that_owns_the_address_is_known_by_the_one_that_moves() {
+        needs!(Root, Tun, Program("ip"), Program("busybox"), Program("nsenter"), Program("vtysh"));
+        let folder = tempfile::tempdir().expect("a folder");
+        let stage = started(&file(folder.path(), (254, 1)));
+        is_served_by(&stage, "t45-one");
+        // The router itself answers, and with the virtual address.
+        each_question_has_one_answer(at_host, ("lan", "192.0.2.1"));
+        assert!(neighbour().contains(VIRTUAL), "{}", neighbour());
+        ["t45-one.lan", "t45-one.wan"].iter().for_each(|nic| set(nic, "link=down"));
+        is_served_by(&stage, "t45-two");
+        assert!(neighbour().contains(VIRTUAL), "{}", neighbour());
+        ["t45-one.lan", "t45-one.wan"].iter().for_each(|nic| set(nic, "link=up"));
+        is_served_by(&stage, "t45-one");
+        ping(at_host("busybox"), 5, &["198.51.100.2"]).expect("answered");
+        assert_eq!(["t45-one", "t45-two"].map(forwarded_by_kernel), [0, 0]);
         stage.finish_troubled(Vec::new()).expect("nothing is left");
     }
 }

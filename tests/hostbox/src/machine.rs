@@ -32,7 +32,9 @@ pub enum End {
     Off,
     /// It was still running at its time limit, or had been silent for too long.
     TimedOut,
-    /// QEMU itself failed, with this status.
+    /// A signal ended QEMU: it has crashed, or was killed.
+    Crashed,
+    /// QEMU itself failed, with this status: it cannot run such a machine.
     Failed(i32),
 }
 
@@ -181,14 +183,25 @@ impl End {
             Some(code) if code % 2 == 1 && STATUSES.contains(&(code / 2)) => {
                 Self::Status(code / 2 - STATUSES.start)
             }
-            code => Self::Failed(code.unwrap_or(-1)),
+            Some(code) => Self::Failed(code),
+            None => Self::Crashed,
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::process::ExitStatusExt;
+
     use super::*;
+
+    #[test]
+    fn a_machine_whose_emulator_crashes_is_told_from_one_that_cannot_be_run() {
+        let exited = |code: i32| End::of(ExitStatus::from_raw(code << 8));
+        assert_eq!((exited(0), exited(1)), (End::Off, End::Failed(1)));
+        assert_eq!((exited(2 * 32 + 1), exited(2 * 33 + 1)), (End::Status(0), End::Status(1)));
+        assert_eq!(End::of(ExitStatus::from_raw(11)), End::Crashed, "a segmentation fault");
+    }
 
     #[test]
     fn the_last_cpu_is_one_that_may_be_used() {

@@ -1,5 +1,5 @@
 //! Objective: with a kernel that has 802.1Q, its VLANs are those of our routers: hosts in a VLAN of a TAP, with one tag and with two,
-//! send large packets through a router of ours; a kernel router has a VLAN itself.
+//! send large packets through a router of ours; a kernel router has such VLANs itself.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -72,7 +72,7 @@ fn vlans_of_a_tap_lead_to_interfaces_of_a_router() {
 }
 
 #[test]
-fn a_kernel_router_has_a_vlan() {
+fn a_kernel_router_has_vlans_with_one_tag_and_with_two() {
     support::needs!(Root, Program("ip"), Program("busybox"));
     if !inbox::inside() {
         println!("SKIPPED: not in the box, whose kernel has 802.1Q");
@@ -86,18 +86,25 @@ fn a_kernel_router_has_a_vlan() {
     let text = "[[router]]\nname = \"vk\"\nengine = \"kernel\"\n".to_owned()
         + &nic("west", "")
         + &nic("east", "address = \"198.51.100.1/24\"\n")
-        + "[[router.interface]]\nname = \"guests\"\nnic = \"west\"\nvlan = 100\naddress = \"192.0.2.1/24\"\n";
+        + "[[router.interface]]\nname = \"guests\"\nnic = \"west\"\nvlan = 100\naddress = \"192.0.2.1/24\"\nrpf = \"strict\"\n\
+           [[router.interface]]\nname = \"customers\"\nnic = \"west\"\nouter = 200\nvlan = 100\naddress = \"203.0.113.1/24\"\n";
     let hosts = |_: &Namespace| -> anyhow::Result<(Namespace, Namespace)> {
         Ok((Namespace::add("vk-west")?, Namespace::add("vk-east")?))
     };
     let started = Stage::start_with_names_after(&inbox::ringroad(), &text, &["--json"], hosts);
     let (stage, (west, east)) = started.expect("it starts");
+    stage.client().expect("it answers, so its pairs are there");
     for words in [
         "link set vk-west up",
         "link add link vk-west name guests type vlan id 100",
         "address add 192.0.2.2/24 dev guests",
         "link set guests up",
         "route add default via 192.0.2.1",
+        "link add link vk-west name service type vlan proto 802.1ad id 200",
+        "link set service up",
+        "link add link service name customers type vlan id 100",
+        "address add 203.0.113.2/24 dev customers",
+        "link set customers up",
     ] {
         ip(&west, words);
     }
@@ -110,6 +117,12 @@ fn a_kernel_router_has_a_vlan() {
     }
     ping(&west);
     send(&west, &east, RIGHT);
-    ip(&west, "link delete guests");
+    // With two tags.
+    ip(&west, "route replace default via 203.0.113.1 src 203.0.113.2");
+    ping(&west);
+    send(&west, &east, RIGHT);
+    for link in ["customers", "service", "guests"] {
+        ip(&west, &format!("link delete {link}"));
+    }
     stage.finish_troubled(vec![west, east]).expect("nothing is left");
 }

@@ -1,6 +1,6 @@
 //! A steady flow of numbered datagrams from one namespace to another, each accounted for.
 
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -124,7 +124,11 @@ impl Flow {
     /// A socket cannot be opened, or nothing arrives within a minute.
     pub fn start(from: &Namespace, to: &Namespace, address: SocketAddr, per_second: u32) -> Result<Self> {
         let receiver = to.inside(|| receiver(address))??;
-        let sender = from.inside(|| UdpSocket::bind(("0.0.0.0", 0)))??;
+        let any = match address {
+            SocketAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+            SocketAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+        };
+        let sender = from.inside(|| UdpSocket::bind((any, 0)))??;
         sender.connect(address).context("no way to the receiver")?;
         // Frames that wait for a neighbour's address must not block the sender.
         sender.set_nonblocking(true)?;

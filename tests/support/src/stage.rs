@@ -196,7 +196,7 @@ impl Stage {
         host.add_four(tap, address, gateway)
     }
 
-    /// Waits until a link is up, and the run answers: only then its creator is done with it, and it may be moved.
+    /// Waits until a link is up, and the data plane counts: only then its creator is done with it, and it may be moved.
     fn wait_for_link(&mut self, name: &str) -> Result<()> {
         let end = Instant::now() + START;
         while !self.is_up(name)? {
@@ -211,7 +211,7 @@ impl Stage {
 
     fn is_up(&self, link: &str) -> Result<bool> {
         let is_there = self.home.links_up()?.iter().any(|up| up == link);
-        Ok(is_there && settled::client(self.run.id()).is_some())
+        Ok(is_there && settled::now(self.run.id()).is_some())
     }
 
     /// Connects to its control socket, once the run answers there.

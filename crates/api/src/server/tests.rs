@@ -3,6 +3,7 @@ use std::io::{BufRead, BufReader};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
 
+use rustix::net::SendFlags;
 use tempfile::TempDir;
 
 use super::*;
@@ -220,6 +221,29 @@ fn who_leaves_before_the_answer_is_reported() {
     assert!(server.take_gone().is_empty());
     server.answer(ticket, &done("to nobody"), Instant::now());
     assert_eq!(counts(&server), "accepted 1, requests 1, drop_gone 1");
+}
+
+#[test]
+fn files_that_no_request_has_used_are_not_closed_here() {
+    let (_runs, mut server) = listen(Limits::default());
+    let stream = connect(&server);
+    let (_reader, writer) = std::io::pipe().expect("a pipe");
+    let ask = || fd_passing::send(&stream, PS, &[&writer], SendFlags::empty()).expect("sent");
+    ask();
+    let first = wait(&mut server)[0].0;
+    assert!(server.take_unused_files().is_empty(), "the request may use it");
+    server.answer(first, &done("first"), Instant::now());
+    ask();
+    let second = wait(&mut server)[0].0;
+    assert_eq!(server.take_unused_files().len(), 1, "that of the first request");
+    assert!(server.take_file(second).is_some());
+    server.answer(second, &done("second"), Instant::now());
+    ask();
+    wait(&mut server);
+    assert!(server.take_unused_files().is_empty(), "that of the second request was used");
+    drop(stream);
+    server.ready(Instant::now());
+    assert_eq!(server.take_unused_files().len(), 1, "its client is gone");
 }
 
 #[test]

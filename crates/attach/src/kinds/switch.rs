@@ -60,7 +60,7 @@ fn ports(switch: &Arc<Switch>, service: &ServiceContext<'_>) -> Result<Ports> {
     let outside = outside.left_by(move || {
         switch.remove_port(id);
     });
-    Ok(Ports { sources, is_spread: true, have_entered: true, sinks, urgent, outside })
+    Ok(Ports { sources, is_spread: true, have_entered: true, sinks, urgent, control: None, outside })
 }
 
 /// Consumers' side of a NIC's ingress queue.

@@ -3,9 +3,11 @@
 //! thread can reach no host but the other end: the seccomp filters (`sandbox`) permit no address, and calls
 //! whose arguments they cannot check (sendmsg(2), sendmmsg(2)) are forbidden to such a thread.
 
+use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context, Result};
 use ledger::counters;
@@ -15,6 +17,7 @@ use rustix::io::Errno;
 use rustix::net::sockopt::{self, Ipv4PathMtuDiscovery, Ipv6PathMtuDiscovery};
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use sandbox::Confinement;
+use uplink::udp::is_half_full;
 
 use crate::{
     Attachment, AttachmentProperties, Finding, FixedDescriptors, HandedOver, HostResource, Kind,
@@ -32,6 +35,11 @@ const HEADERS: [usize; 2] = [8 + 20, 8 + 40];
 /// Limit for discarding early datagrams: more than a socket holds before it is connected, so that a flood
 /// cannot keep us busy.
 const MOST_LEFT: u32 = 1 << 16;
+
+/// Frames of a control plane that wait until the kernel takes more.
+const MOST_HELD: usize = 64;
+/// Passes without room for each look at how much waits in the kernel: a look is a system call.
+const LOOK_EVERY: u32 = 8;
 
 pub(crate) const KIND: Kind = Kind {
     read: |_, name| ends(name).map(drop),
@@ -83,7 +91,7 @@ fn open(wanted: &NicRequirements) -> Result<Box<dyn HostResource>> {
 
 fn serve(handed: HandedOver, _: &NicRequirements, _: Confinement) -> Result<Arc<dyn Attachment>> {
     let tunnel = Tunnel::adopt(handed)?;
-    Ok(plain(move |_| Ok(tunnel.ports())))
+    Ok(plain(move |service| Ok(tunnel.ports(service.wanted.has_control))))
 }
 
 /// Our end of a tunnel.
@@ -101,17 +109,20 @@ impl Tunnel {
         Ok(Self { socket: Arc::new(handed.last()?) })
     }
 
-    /// Returns the ports of both directions: a source and a sink.
-    pub fn ports(&self) -> Ports {
-        let (slots, read) = (vec![0; BURST * (LONGEST + 1)], Arc::<UdpReadCounters>::default());
-        let source = Receiver { socket: self.socket.clone(), slots, counters: read.clone() };
-        let sink = Arc::new(Sender { socket: self.socket.clone(), counters: UdpWriteCounters::default() });
+    /// Returns the ports of both directions: a source, a sink, and the way out for frames of a control plane. `has_control`: there is
+    /// one, for whose frames a full queue is searched.
+    pub fn ports(&self, has_control: bool) -> Ports {
+        let read = Arc::<UdpReadCounters>::default();
+        let source = Receiver::new(self.socket.clone(), read.clone(), has_control);
+        let sink = Arc::new(Sender::new(self.socket.clone()));
+        let control: Arc<dyn Sink> = Arc::new(ControlSender(sink.clone()));
         let written = sink.clone();
         let outside = Outside::counting(move |visit| {
             visit("udp.read", &*read);
             visit("udp.write", &written.counters);
         });
-        Ports { sources: vec![Box::new(source)], sinks: vec![sink], outside, ..Ports::default() }
+        let (sources, control): (Vec<Box<dyn Source>>, _) = (vec![Box::new(source)], Some(control));
+        Ports { sources, sinks: vec![sink], control, outside, ..Ports::default() }
     }
 }
 
@@ -160,6 +171,23 @@ struct Receiver {
     /// Buffers for a burst, each one octet larger than the longest frame, so that longer ones are detected.
     slots: Vec<u8>,
     counters: Arc<UdpReadCounters>,
+    /// True if frames do not wait for room while half of the kernel's queue is in use: some of them have to be found.
+    overflows: bool,
+    /// True if that is so, as of the last look.
+    is_crowded: bool,
+    passes: u32,
+}
+
+impl Receiver {
+    fn new(socket: Arc<OwnedFd>, counters: Arc<UdpReadCounters>, overflows: bool) -> Self {
+        let slots = vec![0; BURST * (LONGEST + 1)];
+        Self { socket, slots, counters, overflows, is_crowded: false, passes: 0 }
+    }
+
+    /// Looks how much waits in the kernel.
+    fn look(&mut self) {
+        self.is_crowded = self.overflows && is_half_full(self.socket.as_fd());
+    }
 }
 
 impl Source for Receiver {
@@ -180,7 +208,23 @@ impl Source for Receiver {
             counters.bytes.add(octets(&frames));
             take(&frames);
         }
-        frames.len()
+        let shown = frames.len();
+        drop(frames);
+        if self.is_crowded {
+            self.look();
+        }
+        shown
+    }
+
+    fn waits(&self) -> bool {
+        !self.is_crowded
+    }
+
+    fn tend(&mut self) {
+        self.passes = self.passes.wrapping_add(1);
+        if self.passes.is_multiple_of(LOOK_EVERY) {
+            self.look();
+        }
     }
 
     /// The socket is readable as long as frames wait, so nothing needs to be armed.
@@ -192,9 +236,22 @@ impl Source for Receiver {
 struct Sender {
     socket: Arc<OwnedFd>,
     counters: UdpWriteCounters,
+    /// Frames of a control plane that the kernel has not taken yet, in order.
+    held: Mutex<VecDeque<Vec<u8>>>,
+    /// True if there are any.
+    is_holding: AtomicBool,
 }
 
 impl Sender {
+    fn new(socket: Arc<OwnedFd>) -> Self {
+        let (counters, held) = (UdpWriteCounters::default(), Mutex::default());
+        Self { socket, counters, held, is_holding: AtomicBool::new(false) }
+    }
+
+    fn held(&self) -> MutexGuard<'_, VecDeque<Vec<u8>>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Sends a datagram. An ICMP error about earlier ones is reported by a call that does nothing else: then sends once more.
     fn send(&self, octets: &[u8]) -> Result<usize, Errno> {
         let sends = || send(&self.socket, octets, SendFlags::DONTWAIT);
@@ -206,30 +263,69 @@ impl Sender {
             sent => sent,
         }
     }
+
+    /// Sends a frame, and counts it, or its loss if the kernel refuses it individually; returns false if it takes none now.
+    fn pass(&self, octets: &[u8]) -> bool {
+        let counters = &self.counters;
+        match self.send(octets) {
+            Ok(_) => {
+                counters.frames.add_shared(1);
+                counters.bytes.add_shared(octets.len() as u64);
+            }
+            Err(Errno::MSGSIZE) => counters.drop_too_long.add_shared(1),
+            Err(Errno::AGAIN | Errno::NOBUFS) => return false,
+            Err(_) => counters.drop_other.add_shared(1),
+        }
+        true
+    }
+
+    /// Sends what is held; returns false if some of it still is.
+    fn release(&self) -> bool {
+        if !self.is_holding.load(Ordering::Relaxed) {
+            return true;
+        }
+        let mut held = self.held();
+        while held.front().is_some_and(|octets| self.pass(octets)) {
+            held.pop_front();
+        }
+        self.is_holding.store(!held.is_empty(), Ordering::Relaxed);
+        held.is_empty()
+    }
+
+    /// Holds a copy of a frame back; returns false if there is no place for it.
+    #[cold]
+    fn hold(&self, octets: &[u8]) -> bool {
+        let mut held = self.held();
+        let has_place = held.len() < MOST_HELD;
+        if has_place {
+            held.push_back(octets.to_vec());
+            self.is_holding.store(true, Ordering::Relaxed);
+        }
+        has_place
+    }
+
+    /// Shows each frame to `send`, as long as that returns true; returns how many were handled. The others are lost.
+    fn send_all(&self, frames: &[Frame<'_>], mut send: impl FnMut(&[u8]) -> bool) -> usize {
+        let mut copy = [0; LONGEST];
+        for (handled, frame) in frames.iter().enumerate() {
+            let len = frame.octets().copy_to_slice(&mut copy);
+            if frame.len() > LONGEST {
+                self.counters.drop_too_long.add_shared(1);
+            } else if !send(&copy[..len]) {
+                self.counters.drop_full.add_shared((frames.len() - handled) as u64);
+                return handled;
+            }
+        }
+        frames.len()
+    }
 }
 
 impl Sink for Sender {
     /// A frame that is refused individually is counted and skipped; if the kernel accepts no frames, the rest
     /// is lost.
     fn deliver(&self, frames: &[Frame<'_>]) -> usize {
-        let (counters, mut copy) = (&self.counters, [0; LONGEST]);
-        for (handled, frame) in frames.iter().enumerate() {
-            let len = frame.octets().copy_to_slice(&mut copy);
-            let sent = if frame.len() > LONGEST { Err(Errno::MSGSIZE) } else { self.send(&copy[..len]) };
-            match sent {
-                Ok(_) => {
-                    counters.frames.add_shared(1);
-                    counters.bytes.add_shared(len as u64);
-                }
-                Err(Errno::MSGSIZE) => counters.drop_too_long.add_shared(1),
-                Err(Errno::AGAIN | Errno::NOBUFS) => {
-                    counters.drop_full.add_shared((frames.len() - handled) as u64);
-                    return handled;
-                }
-                Err(_) => counters.drop_other.add_shared(1),
-            }
-        }
-        frames.len()
+        let is_free = self.release();
+        self.send_all(frames, |octets| is_free && self.pass(octets))
     }
 
     fn completed(&self, done: &Completed) {
@@ -237,6 +333,31 @@ impl Sink for Sender {
         self.counters.segmented.add_shared(done.segmented);
         self.counters.segments.add_shared(done.segments);
         self.counters.drop_bad_offload.add_shared(done.drop_bad_offload);
+    }
+}
+
+/// Sender of the frames of a control plane. What the kernel does not take at once is held back, and sent before all other frames; that
+/// allocates, which only happens while its queue is full.
+struct ControlSender(Arc<Sender>);
+
+impl Sink for ControlSender {
+    fn deliver(&self, frames: &[Frame<'_>]) -> usize {
+        let sender = &*self.0;
+        let mut is_free = sender.release();
+        sender.send_all(frames, |octets| {
+            is_free = is_free && sender.pass(octets);
+            is_free || sender.hold(octets)
+        })
+    }
+
+    /// Has the kernel take what is held, if it can: nothing else may be delivered for long.
+    fn room(&self) -> usize {
+        self.0.release();
+        usize::MAX
+    }
+
+    fn completed(&self, done: &Completed) {
+        self.0.completed(done);
     }
 }
 

@@ -44,14 +44,18 @@ pub(crate) const KIND: Kind = Kind {
                 "namespace of the other end of a veth:",
             )
         },
-        Key::new(
-            QDISC,
-            Takes::Word(QDISCS),
-            ("pfifo, bfifo, fq_codel", "none"),
-            "queueing discipline of the other end of a veth:, in which frames wait for the router",
-        ),
+        Key {
+            in_place: Some("what waits in the former one"),
+            ..Key::new(
+                QDISC,
+                Takes::Word(QDISCS),
+                ("pfifo, bfifo, fq_codel", "none"),
+                "queueing discipline of the other end of a veth:, in which frames wait for the router",
+            )
+        },
         Key {
             verb: "limit ",
+            in_place: Some("what a fq_codel holds beyond it"),
             with: Some((
                 QDISC,
                 "it says what a queueing discipline holds; add qdisc = \"pfifo\", or remove it",

@@ -171,6 +171,8 @@ impl Attachment for Interface {
             lent.threads,
             service.threads
         );
+        // What is for a control plane is found among the frames, of which the kernel drops any.
+        lent.ports.overflow(service.wanted.has_control);
         let sources = lent.sources.iter().map(|home| home.lend().context("its port is still in use"));
         let sources = sources.collect::<Result<_>>()?;
         let (read, written, kernel) =

@@ -120,6 +120,46 @@ fn urgent_frames_overtake_those_that_wait_in_the_kernel() {
 }
 
 #[test]
+fn urgent_frames_at_a_macvtap_have_a_way_of_their_own() {
+    let Some(netns) = namespace() else { return };
+    netns.settle(false).expect("a namespace that sends nothing");
+    for words in ["link add low type veth peer name far", "link set low up", "link set far up"] {
+        assert!(ip(&netns, words), "{words}");
+    }
+    let wanted = NicRequirements { has_control: true, queue_len: 16, ..wanted("macvtap:low") };
+    let held = match link(&netns, &wanted) {
+        Ok(held) => held,
+        Err(error) => return println!("SKIPPED: {error:#}"),
+    };
+    let handed = HandedOver::of(held.hand_over()).expect("descriptors");
+    let served = wanted.serve(Some(handed), &[], Confinement::Off).expect("a port");
+    let mut ports = ports(&*served, &wanted);
+    assert_eq!((ports.sources.len(), ports.sinks.len()), (1, 1));
+    let Some(urgent) = &mut ports.urgent else {
+        return println!("SKIPPED: the kernel takes no program that finds urgent frames");
+    };
+    let wire = uplink::PacketSender::open(&netns, "far").expect("a packet socket");
+    let send = |port, times| {
+        let mut frame = datagram(port);
+        frame[..6].copy_from_slice(&wanted.mac);
+        wire.repeat(&frame, times)
+    };
+    // Frames are lost until the kernel has given the new interfaces their queues.
+    let (end, mut came) = (Instant::now() + Duration::from_secs(60), 0);
+    while came == 0 {
+        assert!(Instant::now() < end, "nothing has come");
+        send(3784, 1);
+        (0..LOOK_EVERY).for_each(|_| came += urgent.drain(1, &mut |_| {}));
+    }
+    for _ in 0..4 {
+        send(9, 64);
+    }
+    send(3784, 1);
+    assert_eq!(next_port(&mut **urgent), 3784);
+    assert_eq!(next_port(&mut *ports.sources[0]), 9, "the other one is left out");
+}
+
+#[test]
 fn a_link_without_a_queue_is_none() {
     let what = json!(["t0", Traits::default(), false]);
     assert!(tap(HandedOver { what, descriptors: Vec::new() }).is_err());

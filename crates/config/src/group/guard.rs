@@ -14,7 +14,7 @@ impl Plan {
             let index = first.unwrap_or_default();
             faults.extend(of_group(group).map(|(key, what)| Fault::new(index, key, what)));
             for (n, nic) in group.pattern.nics.iter().enumerate() {
-                let what = of_forwarding(nic);
+                let what = of_forwarding(group, nic);
                 faults.extend(what.map(|(key, what)| Fault::of_nic(index, n, key, what.to_owned())));
             }
         }
@@ -33,11 +33,13 @@ fn of_group(group: &Group) -> impl Iterator<Item = (&'static str, String)> {
     found.into_iter().map(|(key, what)| (key, what.to_owned()))
 }
 
-/// What of a NIC's forwarding its members cannot do together: they hear ARP for each other, and no neighbour discovery, and the source of
-/// probes has no way back.
-fn of_forwarding(nic: &Nic) -> Option<(&'static str, &'static str)> {
-    if !nic.six.addresses.is_empty() {
-        return Some(("address", "a group has no IPv6 in this version; remove the IPv6 address"));
+/// What of a NIC's forwarding its members cannot do together: nobody hears neighbour discovery for members that run elsewhere, and the
+/// source of probes has no way back.
+fn of_forwarding(group: &Group, nic: &Nic) -> Option<(&'static str, &'static str)> {
+    let is_elsewhere = group.pattern.is_in_kernel() || group.remote_members().next().is_some();
+    if is_elsewhere && !nic.six.addresses.is_empty() {
+        let what = "a group with kernel routers or back ends on other hosts has no IPv6 in this version; remove the IPv6 address";
+        return Some(("address", what));
     }
     let is_filtered = nic.reverse_path != ReversePath::Off;
     is_filtered.then_some(("rpf", "a group has no filter of sources in this version; write rpf = \"off\""))

@@ -54,11 +54,17 @@ pub const GROUP: &[GroupKey] = &[
         |group| text(group.kind.name()),
     ),
     GroupKey::new("members", ("1 to 64", "scale.min"), "members of a parallel group", |group| {
-        stages(group).is_none().then_some(Value::Number(group.members))
+        stages(group).is_none().then(|| Value::Number(group.members - group.spares()))
     }),
     GroupKey::new("backends", ("1 to 64", "scale.min"), "members of a multistage group", |group| {
-        stages(group).map(|_| Value::Number(group.members))
+        stages(group).map(|_| Value::Number(group.members - group.spares()))
     }),
+    GroupKey::new(
+        GroupKind::SPARE_KEY,
+        ("0 to 4", "0; 1 with scale"),
+        "members beside those: up and asleep, the next ones that wake; others are started in their place",
+        |group| (group.spare > 0).then_some(Value::Number(group.spare)),
+    ),
     GroupKey::new("balancers", ("1 to 16", "1"), "what spreads frames over the back ends", |group| {
         stages(group).map(|stages| Value::Number(stages.balancers))
     }),

@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
-use super::{BEFORE_NUMBER, Group, GroupKind, Interconnect, MOST_BALANCERS, MOST_MEMBERS, Surplus, probed};
+use super::{
+    BEFORE_NUMBER, Group, GroupKind, Interconnect, MOST_BALANCERS, MOST_MEMBERS, MOST_SPARE, Surplus, probed,
+};
 use crate::cpus::CpuSet;
 use crate::mac::Mac;
 use crate::plan::{Attach, Neighbour, Nic, Plan, Router, Switch};
-use crate::setting::{Setting, is_of_rates};
+use crate::setting::{Key, Setting, is_of_rates};
 use crate::source_lines::SourceLines;
 use crate::values::BadValue;
 use crate::verify::verify;
@@ -59,11 +61,12 @@ impl Group {
         router.pin.vhost = of(&self.pattern.pin.vhost, self.pattern.vhost_threads());
     }
 
-    /// Plugs a NIC of a back end into the interconnection. Where that learns where addresses are each has one of its own; a balancer
-    /// that is a part of our switch names the port.
+    /// Plugs a NIC of a back end into the interconnection. Where that learns where addresses are each has one of its own, but the
+    /// group's link-local address; a balancer that is a part of our switch names the port.
     fn plug_inside(&self, nic: &mut Nic, interconnect: &Interconnect, number: u32) {
         nic.attach = self.inside(nic, interconnect);
         if self.is_apart() {
+            nic.six.name_link_local(nic.mac);
             nic.mac = Mac::derived(&self.member(number), &nic.name);
         }
     }
@@ -98,11 +101,20 @@ fn switch_port(name: &str) -> Attach {
 }
 
 impl Plan {
-    /// The plan with another number of members of a group; those that stay are as they are.
+    /// The plan with another number of members of a group beside its spare ones, which wake where more are wanted; those that stay are
+    /// as they are.
     ///
     /// # Errors
     /// There is no such group, it may not have so many, or the plan as a whole must not be so: one line.
     pub fn with_members(&self, name: &str, members: u32) -> Result<Self, BadValue> {
+        let known = self.group(name);
+        let spare = known.map_or(0, |group| group.members.saturating_sub(members).min(group.spare));
+        let others = known.map_or(0, |group| group.parked - group.spares()).min(members.saturating_sub(1));
+        self.with_numbers(name, members, (members.saturating_add(spare), others + spare))
+    }
+
+    /// The plan with so many members of a group in all, and so many of these parked. `told` is the number that it may have or not.
+    fn with_numbers(&self, name: &str, told: u32, (members, parked): (u32, u32)) -> Result<Self, BadValue> {
         let mut plan = self.clone();
         let group = plan.groups.iter_mut().find(|group| group.name == name).ok_or_else(|| {
             let names: Vec<&str> = self.groups.iter().map(|group| group.name.as_str()).collect();
@@ -111,12 +123,11 @@ impl Plan {
         let key = group.members_key();
         let most = MOST_MEMBERS - group.remote_members().count() as u32;
         let (min, max) = group.scale.map_or((1, most), |scale| (scale.min, scale.max));
-        if !(min..=max).contains(&members) {
-            let what = format!("group {name}: {key}: {members} is out of range; write {min} to {max}");
+        if !(min..=max).contains(&told) {
+            let what = format!("group {name}: {key}: {told} is out of range; write {min} to {max}");
             return Err(BadValue(what));
         }
-        group.members = members;
-        group.parked = group.parked.min(members.saturating_sub(1));
+        (group.members, group.parked) = (members, parked);
         plan.regroup(self);
         let faults = verify(&plan);
         if faults.is_empty() { Ok(plan) } else { Err(plan.errors(faults).of_setting(name, key)) }
@@ -135,11 +146,32 @@ impl Plan {
             let what = format!("group {name}: awake: {awake} is out of range; write {least} or more");
             return Err(BadValue(what));
         }
-        let mut plan = self.with_members(name, awake.max(members))?;
-        if let Some(group) = plan.groups.iter_mut().find(|group| group.name == name) {
-            group.parked = group.members.saturating_sub(awake);
+        let members = awake.max(members);
+        self.with_numbers(name, members, (members, members - awake))
+    }
+
+    /// The plan with so many spare members of a group, as far as it may have so many. Others that are parked are spare ones as well where
+    /// there are too few, and stay where there are too many.
+    ///
+    /// # Errors
+    /// As those of [`Plan::with_members`]; or its members can have none beside them.
+    pub fn with_spare(&self, name: &str, spare: u32) -> Result<Self, BadValue> {
+        let refuse = |what: String| Err(BadValue(format!("group {name}: {}: {what}", GroupKind::SPARE_KEY)));
+        if spare > MOST_SPARE {
+            return refuse(format!("{spare} is out of range; write 0 to {MOST_SPARE}"));
         }
-        Ok(plan)
+        let mut plan = self.clone();
+        let Some(group) = plan.groups.iter_mut().find(|group| group.name == name) else {
+            return self.with_members(name, 1);
+        };
+        if spare > 0 && group.pattern.is_in_kernel() {
+            return refuse("kernel routers have none in this version".to_owned());
+        }
+        let (spares, others) = (group.spares(), group.parked - group.spares());
+        group.spare = spare;
+        let parked = if spare < spares { others + spare } else { group.parked.max(spare) };
+        let (awake, members) = (group.awake(), group.with_parked(parked));
+        plan.with_numbers(name, members, (members, members - awake))
     }
 
     /// Has groups that follow the load have as many members as before, as many of them parked, as far as they may: a file says only how
@@ -150,11 +182,9 @@ impl Plan {
         for (name, scale, old) in scaled {
             // Where the plan must not be so, the number of the file stands.
             let members = old.members.clamp(scale.min, scale.max);
-            let Ok(mut plan) = self.with_members(&name, members) else { continue };
-            for group in plan.groups.iter_mut().filter(|group| group.name == name) {
-                let spare = members.saturating_sub(scale.min);
-                group.parked = if scale.surplus == Surplus::Park { old.parked.min(spare) } else { 0 };
-            }
+            let idle = members.saturating_sub(scale.min);
+            let parked = if scale.surplus == Surplus::Park { old.parked.min(idle) } else { 0 };
+            let Ok(plan) = self.with_numbers(&name, members, (members, parked)) else { continue };
             *self = plan;
         }
     }
@@ -183,7 +213,7 @@ impl Plan {
         if faults.is_empty() { Ok(plan) } else { Err(plan.errors(faults).of_setting(name, "balancers")) }
     }
 
-    /// The plan with one setting of all members of a group changed.
+    /// The plan with one setting of all members of a group changed; other settings of single members stay.
     ///
     /// # Errors
     /// As those of [`Plan::with`], which this is for groups.
@@ -194,26 +224,32 @@ impl Plan {
         let mut plan = self.clone();
         let of_group = plan.groups.iter_mut().filter(|group| group.name == name);
         of_group.map(|group| &mut group.pattern).try_for_each(|pattern| pattern.set(key, value))?;
-        let is_of_kernel = Setting::find(key).is_some_and(|setting| setting.key.is_of_kernel());
+        let of = Setting::find(key).map(|setting| setting.key);
+        let is_of_kernel = of.is_some_and(Key::is_of_kernel);
         let is_meant = |router: &Router| router.membership().is_some() || !is_of_kernel;
         let own = plan.routers.iter_mut().filter(|router| router.group() == Some(name));
         own.filter(|router| is_meant(router)).try_for_each(|router| router.set(key, value))?;
-        plan.deal_cpus();
+        if let Some(class @ (Key::PinVcpu | Key::PinVhost)) = of {
+            plan.deal_cpus(name, class);
+        }
         let faults = verify(&plan);
         if faults.is_empty() { Ok(plan) } else { Err(plan.errors(faults).of_setting(name, key)) }
     }
 
-    /// Gives members and balancers of groups their parts of the CPUs that threads are pinned to.
-    fn deal_cpus(&mut self) {
-        for group in &self.groups {
-            for router in self.routers.iter_mut().filter(|router| router.group() == Some(group.name.as_str()))
-            {
-                let (member, balancer) = (router.membership(), router.balancing());
-                match (member.map(|(_, number)| number), balancer.map(|(_, number)| number)) {
-                    (Some(number), _) => group.deal_cpus(router, number),
-                    (None, Some(number)) => group.deal_cpus_to_balancer(router, number),
-                    (None, None) => {}
-                }
+    /// Gives members and balancers of a group their parts of the CPUs that threads of one class are pinned to.
+    fn deal_cpus(&mut self, name: &str, class: Key) {
+        let Some(group) = self.groups.iter().find(|group| group.name == name) else { return };
+        for router in self.routers.iter_mut().filter(|router| router.group() == Some(name)) {
+            let before = router.pin.clone();
+            let (member, balancer) = (router.membership(), router.balancing());
+            match (member.map(|(_, number)| number), balancer.map(|(_, number)| number)) {
+                (Some(number), _) => group.deal_cpus(router, number),
+                (None, Some(number)) => group.deal_cpus_to_balancer(router, number),
+                (None, None) => {}
+            }
+            match class {
+                Key::PinVcpu => router.pin.vhost = before.vhost,
+                _ => router.pin.vcpu = before.vcpu,
             }
         }
     }

@@ -1,8 +1,8 @@
 //! Reading `[[group]]`: the keys of a router, and those of a group.
 
 use super::{
-    Balancer, Group, GroupKind, Interconnect, MOST_BALANCERS, MOST_MEMBERS, Scale, Spread, Stages, Surplus,
-    members, tunnels, verify,
+    Balancer, Group, GroupKind, Interconnect, MOST_BALANCERS, MOST_MEMBERS, MOST_SPARE, Scale, Spread,
+    Stages, Surplus, members, tunnels, verify,
 };
 use crate::affinity;
 use crate::plan::{Attach, Engine, FlowHash, Pin, Plan, Router};
@@ -74,15 +74,23 @@ fn read(section: &Section<'_>, mut pattern: Router, place: (usize, &mut Plan)) -
         Kind::Parallel => GroupKind::Parallel,
         Kind::Multistage => GroupKind::Multistage(stages(section, place)),
     };
-    Group {
+    let group = Group {
         name: pattern.name.clone(),
         kind,
         members: number(section, word, scale),
         parked: 0,
+        spare: spare(section, scale),
         spread: section.word("spread", &SPREADS),
         scale,
         pattern,
-    }
+    };
+    group.with_spares()
+}
+
+/// How many spare members there are: one where the load says how many are awake, and the others are parked.
+fn spare(section: &Section<'_>, scale: Option<Scale>) -> u32 {
+    let is_parking = scale.is_some_and(|scale| scale.surplus == Surplus::Park);
+    section.number(GroupKind::SPARE_KEY, 0..=MOST_SPARE, is_parking.into())
 }
 
 /// How many members there are when the run starts.

@@ -8,10 +8,15 @@ use crate::forwarding::{Destination, SpreadRoute};
 use crate::plan::{Plan, Router};
 
 impl Group {
-    /// Whether its members have one route table and one neighbour table, which the host writes.
+    /// Whether it takes part in IPv6.
+    pub fn has_six(&self) -> bool {
+        self.pattern.nics.iter().any(|nic| !nic.six.addresses.is_empty())
+    }
+
+    /// Whether its members have one route table and one neighbour table, which the host writes, for IPv4.
     pub fn shares_tables(&self) -> bool {
         let Router { forwarding, .. } = &self.pattern;
-        let has_six = !forwarding.routes6.is_empty() || !forwarding.neighbours6.is_empty();
+        let has_six = self.has_six() || !forwarding.routes6.is_empty() || !forwarding.neighbours6.is_empty();
         let refuses_six = forwarding.refused.iter().any(|route| matches!(route.to, Destination::V6(_)));
         let is_four = |route: &SpreadRoute| {
             matches!(route.to, Destination::V4(_)) && route.ways.iter().all(|way| way.via.is_ipv4())

@@ -122,7 +122,7 @@ fn router(section: &Section<'_>, group: &Group) {
     for key in ["guarantee", "limit"].into_iter().filter(|key| section.has(key)) {
         refuse(key, "a group has none in this version; remove it");
     }
-    let neighbours = group.pattern.neighbours.len();
+    let neighbours = group.pattern.neighbours.len() + group.pattern.forwarding.neighbours6.len();
     if neighbours > MOST_NEIGHBOURS {
         refuse(
             "neighbour",
@@ -141,6 +141,13 @@ fn router(section: &Section<'_>, group: &Group) {
                 refuse(
                     "scale",
                     "the load of kernel routers is not known; remove it, or write engine = \"kvm\"",
+                );
+            }
+            // With `scale` that has been refused.
+            if group.scale.is_none() && group.spare > 0 {
+                refuse(
+                    GroupKind::SPARE_KEY,
+                    "kernel routers have none in this version; remove it, or write engine = \"kvm\"",
                 );
             }
             if group.pattern.control.is_some() {
@@ -189,6 +196,10 @@ fn trouble(group: &Group, nic: &Nic) -> Option<(&'static str, String)> {
     if nic.queue_len == QueueLen::Auto {
         let what = "several members read the queues of a group, and none can be tuned for them; write a number such as 1000";
         return Some(("queue_len", what.to_owned()));
+    }
+    if group.is_apart() && nic.six.is_full() {
+        let what = "there is no room for the link-local address, which back ends have in common; write it as well, or remove an IPv6 address";
+        return Some(("address", what.to_owned()));
     }
     let is_shared = kind != "null" && (group.kind != GroupKind::Parallel || SHARED.contains(&kind));
     if nic.attach.traits().is_handed || !is_shared {

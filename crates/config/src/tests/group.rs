@@ -97,9 +97,10 @@ fn what_a_file_says_of_a_group_is_in_the_plan() {
     let plan = good(&PARALLEL.replace("spread = \"flow\"", "scale = { min = 1, max = 6, target = 0.55 }"));
     let group = &plan.groups[0];
     assert_eq!(group.scale, Some(Scale { min: 1, max: 6, target: 550, surplus: Surplus::Park }));
-    assert_eq!((group.members, group.most(), group.queues()), (2, 6, 32));
+    assert_eq!((group.awake(), group.spare, group.members), (2, 1, 3));
+    assert_eq!((group.most(), group.queues()), (6, 32));
     let least = good(&PARALLEL.replace("members = 2", "scale = { min = 3, max = 64 }"));
-    assert_eq!((least.groups[0].members, least.groups[0].queues()), (3, 64));
+    assert_eq!((least.groups[0].awake(), least.groups[0].queues()), (3, 64));
     let one_by_one = good(&PARALLEL.replace("\"flow\"", "\"round-robin\""));
     assert_eq!(one_by_one.groups[0].spread, Spread::RoundRobin);
     let hash = good(&PARALLEL.replace("name = \"lan\"", "name = \"lan\"\nhash = \"flow\""));
@@ -219,6 +220,7 @@ fn what_a_file_does_not_say_of_a_group_is_as_the_table_has_it() {
         [
             "kind parallel",
             "members 1",
+            "spare 1",
             "spread flow",
             "scale.min 1",
             "scale.max 3",
@@ -229,7 +231,7 @@ fn what_a_file_does_not_say_of_a_group_is_as_the_table_has_it() {
 }
 
 #[test]
-fn members_have_one_table_of_routes_which_the_supervisor_keeps() {
+fn members_have_one_table_of_routes_which_the_supervisor_keeps_unless_there_is_ipv6_or_a_control_plane() {
     let route = "[[group.route]]\nto = '10.0.0.0/8'\nvia = '192.0.2.9'\n[[group.route]]\nto = '11.0.0.0/8'\ntype = 'blackhole'\n";
     let mut plan = good(&(PARALLEL.to_owned() + route));
     assert_eq!(plan.choose_engines(&HostFacts::default()), None);
@@ -251,11 +253,16 @@ fn members_have_one_table_of_routes_which_the_supervisor_keeps() {
     }
     assert_eq!(plane.of_data_plane(), plane, "the same when it is told again");
     assert_eq!(own.routers[0].neighbours, plan.groups[0].neighbours(), "neighbours for probes among them");
-    let mut plan = good(&PARALLEL.replace("spread = \"flow\"", "control = {}"));
-    assert_eq!(plan.choose_engines(&HostFacts::default()), None);
-    assert_eq!(plan.sharing().count(), 0, "each is taught what a control plane finds");
-    assert_eq!(plan.of_data_plane().routers[0].routes, plan.routers[0].routes);
-    assert_eq!(plan.of_isolated("core_1").expect("there is one").routers[0].routes, plan.routers[1].routes);
+    let six = PARALLEL.replace("\"192.0.2.1/24\"", "[\"192.0.2.1/24\", \"2001:db8::1/64\"]");
+    // What a control plane finds is taught to each.
+    for text in [PARALLEL.replace("spread = \"flow\"", "control = {}"), six] {
+        let mut plan = good(&text);
+        assert_eq!(plan.choose_engines(&HostFacts::default()), None);
+        assert_eq!(plan.sharing().count(), 0);
+        assert_eq!(plan.of_data_plane().routers[0].routes, plan.routers[0].routes);
+        let own = plan.of_isolated("core_1").expect("there is one");
+        assert_eq!(own.routers[0].routes, plan.routers[1].routes);
+    }
 }
 
 #[test]

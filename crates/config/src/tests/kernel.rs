@@ -109,7 +109,7 @@ fn it_has_both_families_and_routes_of_a_type() {
 }
 
 #[test]
-fn a_vlan_has_one_tag_and_addresses() {
+fn a_vlan_has_tags_addresses_and_a_filter() {
     let nic = format!("{VETH}\naddress = \"192.0.2.1/24\"");
     let vlan = |more: &str| {
         format!(
@@ -123,11 +123,18 @@ fn a_vlan_has_one_tag_and_addresses() {
         (router.forwarding.interfaces.len(), router.link_name(router.routes[0].nic)),
         (1, Some("guests"))
     );
-    for key in ["outer = 5", "vrf = \"red\"", "rpf = \"loose\""] {
-        let fault = faults("", &vlan(key));
-        assert!(fault.contains("a kernel router has VLANs with one tag"), "{fault}");
-        assert_eq!(fault.lines().count(), 1, "{fault}");
-    }
+    let plan = good("", &vlan("outer = 5\nrpf = \"loose\""));
+    let own = &plan.routers[0].forwarding.interfaces[0];
+    assert_eq!((own.tags.outer, own.tags.id, own.reverse_path), (Some(5), 7, ReversePath::Loose));
+    let fault = faults("", &vlan("vrf = \"red\""));
+    assert!(fault.contains("router.interface.vrf: a kernel router has no VRFs"), "{fault}");
+    assert_eq!(fault.lines().count(), 1, "{fault}");
+    let both = |more: &str| vlan(more).replace("\"10.7.0.1/24\"", "[\"10.7.0.1/24\", \"2001:db8:7::1/64\"]");
+    good("", &both("rpf = \"off\""));
+    let fault = faults("", &both("rpf = \"strict\""));
+    assert!(fault.contains("router.interface.rpf: the kernel filters IPv4 sources only"), "{fault}");
+    let fault = faults("", &both("ra = {}"));
+    assert!(fault.contains("router.interface.ra: the kernel sends no router advertisements"), "{fault}");
     assert!(faults("", &vlan("").replace("\"guests\"", "\"all\"")).contains("reserves the name \"all\""));
 }
 
@@ -290,6 +297,8 @@ fn keys_of_what_it_stands_on_are_its_own() {
     ] {
         let router = nic(keys);
         assert_eq!(router.nics[0].attach.detail(), detail);
+        let fixed = if keys.contains("netns") { " (in west)" } else { "" };
+        assert_eq!(router.nics[0].attach.fixed_detail(), fixed);
         let wanted = router.wanted(&router.nics[0]).queue().map(|queue| queue.to_string());
         assert_eq!(wanted.as_deref(), queue);
     }

@@ -11,6 +11,7 @@ fn rows<T>(entries: &[Entry<T>]) -> String {
             Change::Loses(_, what) => format!("{what} is lost"),
             Change::Replaces => "the router is replaced".to_owned(),
             Change::Applies => "by `apply`; no packet is lost".to_owned(),
+            Change::AppliesAndLoses(what) => format!("by `apply`; {what} is lost"),
         };
         format!("| `{name}` | {takes} | {default} | {does} | {costs} |\n")
     };

@@ -25,6 +25,7 @@ fn piece() -> impl Strategy<Value = String> {
         "kind = 'multistage'\n",
         "members = 3\n",
         "scale = { min = 2, max = 1 }\n",
+        "spare = 4\n",
         "[switch.lan]\n",
         "name = 'a'\n",
         "attach = 'switch:lan'\n",

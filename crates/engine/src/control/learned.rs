@@ -146,6 +146,14 @@ impl Learned {
         macs.iter().filter(|own| own.nic == nic).map(|own| own.mac).collect()
     }
 
+    /// Returns the addresses of virtual routers at one of the router's NICs, with the Ethernet addresses by which neighbours are to know
+    /// them.
+    pub(crate) fn names(&self, nic: u8) -> Vec<(IpAddr, [u8; 6])> {
+        let macs = self.macs.lock().unwrap_or_else(PoisonError::into_inner);
+        let own = macs.iter().filter(|own| own.nic == nic);
+        own.flat_map(|own| own.ips.iter().map(move |ip| (*ip, own.mac))).collect()
+    }
+
     fn set_addresses(&self, mut addresses: Vec<IpAddr>) {
         addresses.sort_unstable();
         *self.addresses.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(addresses);

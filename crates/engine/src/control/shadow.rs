@@ -15,7 +15,7 @@ use punt::PuntCounters;
 use uplink::{ReadCounters, Tap, TapSink, TapSource};
 
 use super::sorting::{IsUnplugged, PuntGate, PuntSource, Punter};
-use super::{Learned, SortedCounters};
+use super::{Learned, Names, SortedCounters};
 use crate::supplies::HostServices;
 use crate::wiring::Outlet;
 
@@ -125,6 +125,12 @@ impl OpenShadow {
         };
         let sources = sources.into_iter().map(sort).collect();
         (sources, self.counted(outside, gates))
+    }
+
+    /// Returns the addresses of virtual routers at its NIC, if that may have any.
+    pub(crate) fn names(&self) -> Option<Arc<Names>> {
+        let nic = self.entry.virtual_nic?;
+        Some(Arc::new(Names::new(self.entry.learned.clone(), nic)))
     }
 
     fn counted(&self, outside: Outside, gates: Vec<Arc<PuntGate>>) -> Outside {

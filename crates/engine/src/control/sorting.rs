@@ -5,6 +5,8 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
+use frame::ethernet;
+use frame::vlan::Tags;
 use ledger::counters;
 use port::{Frame, Frames, Sink, Source, SourceWrapper, deliver};
 use punt::{Addresses, Class, Gate, HEAD, Limits, Owner, PuntCounters, Verdict, verdict};
@@ -168,6 +170,10 @@ impl Sorting<'_> {
             let mac = self.own_mac(head);
             let verdict = verdict(head, mac, self.known);
             counts[verdict as usize] += 1;
+            if verdict == Verdict::Both && mac != self.punter.mac && is_arp(head) {
+                // The answer to a question in which a virtual address was the sender's: the kernel has asked by the NIC's interface.
+                frame.octets().write(0, self.punter.mac);
+            }
             if verdict != Verdict::Control {
                 virtuals |= u64::from(mac != self.punter.mac) << router.len();
                 router.push(*frame);
@@ -229,6 +235,11 @@ impl Sorting<'_> {
             counter.add(counts[verdict as usize]);
         }
     }
+}
+
+/// Returns true for a frame of ARP.
+fn is_arp(head: &[u8]) -> bool {
+    Tags::parse(head).is_ok_and(|tags| tags.ethertype == ethernet::ARP)
 }
 
 impl SourceWrapper for PuntSource {

@@ -9,17 +9,20 @@ use group::probe;
 use port::{Frame, Sink};
 
 use super::hosts::{Spoken, spoken};
-use super::seat::{Member, is_back};
+use super::kinds::is_back;
+use super::seat::Member;
 use super::{Core, packet_of};
 
 /// Offset in a frame of the hardware address that an ARP packet is for.
 const TARGET: usize = ethernet::HEADER + 18;
 const _: () = assert!(TARGET + 6 <= ethernet::HEADER + arp::LEN);
 
-/// Has a frame with an ARP packet be for a member.
-pub(super) fn address(octets: &mut Spoken, Mac(station): Mac) {
+/// Has a frame be for a member; one with an ARP packet says so twice.
+pub(super) fn address(octets: &mut [u8], Mac(station): Mac) {
     octets[..6].copy_from_slice(&station);
-    octets[TARGET..TARGET + 6].copy_from_slice(&station);
+    if octets[12..14] == ethernet::ARP.to_be_bytes() {
+        octets[TARGET..TARGET + 6].copy_from_slice(&station);
+    }
 }
 
 impl Core {
@@ -30,12 +33,12 @@ impl Core {
             let first = self.live().into_values().next();
             let mut octets = [0; ethernet::SHORTEST];
             frame.octets().copy_to_slice(&mut octets);
-            first.into_iter().for_each(|member| self.put_into(&member, nic, octets));
+            first.into_iter().for_each(|member| self.put_into(&member, nic, &mut octets));
             return;
         }
-        if let Some(packet) = packet_of(frame) {
-            self.announce(nic, packet.sender_ip);
-        }
+        let (link, packet) = (self.links.get(nic), packet_of(frame));
+        let station = packet.and_then(|packet| link?.hosts().station(packet.sender_ip));
+        self.announce(nic, station);
     }
 
     /// A member that nobody serves here has sent an ARP frame, which has come to a balancer.

@@ -37,7 +37,7 @@ counters! {
 
     /// What is counted at a NIC of a member, or of a balancer that is a virtual machine.
     pub struct SeatCounters {
-        /// Frames that have left the member by it, or the balancer after they had entered by it, but for probes, orders and ARP.
+        /// Frames that have left the member by it, or the balancer after they had entered by it, but for probes, orders, ARP and neighbour discovery.
         passed,
     }
 
@@ -55,6 +55,16 @@ counters! {
         arp_kept,
         /// ARP frames that have come to balancers from inside and were not heard: another one carries the link, or no member has sent them.
         arp_ignored,
+        /// Messages of neighbour discovery of the network that were heard for all members.
+        nd_heard,
+        /// Solicitations of the network that were answered.
+        nd_answered,
+        /// Solicitations that went to the network, of members or in their place.
+        nd_asked,
+        /// Router advertisements of the one member that sends them for all.
+        nd_advertised,
+        /// Messages of neighbour discovery of members that stayed here, answered or not.
+        nd_kept,
         /// Frames that were put into members: answers to what they asked, and probes.
         told,
         /// Frames for members, of the same kinds, lost because they had no room for them.

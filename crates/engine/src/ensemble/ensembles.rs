@@ -278,6 +278,7 @@ impl Ensembles {
             let links = ensemble.core.links.iter().enumerate();
             for (nic, link) in links.filter(|(_, link)| link.way.label() == label) {
                 link.hosts().forget();
+                link.nodes().forget();
                 ensemble.core.doubt_neighbours(|other| other == nic);
                 labels.extend(
                     ensemble.core.live().values().map(|member| format!("{}.{}", member.name, link.nic)),

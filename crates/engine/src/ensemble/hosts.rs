@@ -7,20 +7,12 @@
 //!
 //! Pure: packets and time come in, frames go out.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use frame::arp::{Operation, Packet};
 use frame::{Mac, ethernet, ipv4};
 
-/// Neighbours that are known or asked for at most.
-const MOST: usize = 4096;
-/// How long what a neighbour has said counts, without its being asked anew.
-const FRESH: Duration = Duration::from_secs(30);
-/// How long it counts while the neighbour does not answer any more.
-const GONE: Duration = Duration::from_secs(90);
-/// Least time between two requests for one address, and between two changes of it of which all members are told.
-const PAUSE: Duration = Duration::from_millis(100);
+use super::known::{Asked, Known, bit};
 
 /// A frame with an ARP packet.
 pub(super) type Spoken = [u8; ethernet::SHORTEST];
@@ -49,33 +41,13 @@ pub(super) struct Own {
 pub(super) struct Hosts {
     mac: Mac,
     own: Vec<Own>,
-    known: BTreeMap<u32, Host>,
-}
-
-/// One neighbour, or an address that was asked for.
-#[derive(Clone, Copy, Debug, Default)]
-struct Host {
-    mac: Option<Mac>,
-    /// When it has spoken last.
-    seen: Duration,
-    /// When it was asked last.
-    asked: Option<Duration>,
-    /// Members that wait for it.
-    askers: u64,
-    /// Whether it has another address than members were told, and when all were told that it has last.
-    has_moved: bool,
-    told: Option<Duration>,
-}
-
-/// The bit of a member; members have numbers below 64.
-pub(super) const fn bit(member: u16) -> u64 {
-    1 << (member & 63)
+    known: Known<u32>,
 }
 
 impl Hosts {
     /// Nobody is known yet to a group with this Ethernet address, and these addresses.
     pub(super) fn new(mac: Mac, own: Vec<Own>) -> Self {
-        Self { mac, own, known: BTreeMap::new() }
+        Self { mac, own, known: Known::new() }
     }
 
     /// The network says this.
@@ -126,13 +98,12 @@ impl Hosts {
 
     /// An address is asked for, so that the answer is of interest.
     pub(super) fn expect(&mut self, ip: u32, now: Duration) {
-        self.make_room(ip);
-        self.known.entry(ip).or_default().asked = Some(now);
+        self.known.expect(ip, now);
     }
 
     /// Whether this was said now, and is of interest.
-    pub(super) fn has_heard(&self, (ip, mac): (u32, Mac), now: Duration) -> bool {
-        self.known.get(&ip).is_some_and(|host| host.mac == Some(mac) && host.seen == now)
+    pub(super) fn has_heard(&self, said: (u32, Mac), now: Duration) -> bool {
+        self.known.has_heard(said, now)
     }
 
     /// The own address that speaks to another one.
@@ -145,41 +116,24 @@ impl Hosts {
         if self.is_own(ip) {
             return Heard::default();
         }
-        self.make_room(ip);
-        let host = self.known.entry(ip).or_default();
-        let age = now.saturating_sub(host.seen);
-        let mac = host.mac.filter(|_| is_known && age < GONE);
-        if mac.is_none() {
-            host.askers |= bit(member);
-        }
-        let is_due = host.asked.is_none_or(|asked| now.saturating_sub(asked) >= PAUSE);
-        let goes_on = is_due && (mac.is_none() || age >= FRESH);
-        if goes_on {
-            host.asked = Some(now);
-        }
+        let Asked { goes_on, mac } = self.known.ask((member, ip), is_known, now);
         let told = mac.map(|mac| (bit(member), self.reply(ip, mac, by)));
         Heard { goes_on, told, answer: None }
     }
 
     /// The address of a neighbour that is known.
     pub(super) fn station(&self, ip: u32) -> Option<Mac> {
-        self.known.get(&ip)?.mac
+        self.known.station(ip)
     }
 
     /// The addresses of all neighbours that are known.
     pub(super) fn stations(&self) -> Vec<Mac> {
-        self.known.values().filter_map(|host| host.mac).collect()
+        self.known.stations().collect()
     }
 
     /// Other hosts may be there by now.
     pub(super) fn forget(&mut self) {
-        self.known.clear();
-    }
-
-    /// How many neighbours are known.
-    #[cfg(test)]
-    fn known(&self) -> usize {
-        self.known.values().filter(|host| host.mac.is_some()).count()
+        self.known.forget();
     }
 
     /// Notes a station: one that speaks to us may be new, of others only a change is of interest. What members are to be told.
@@ -187,36 +141,12 @@ impl Hosts {
         if !mac.is_station() || ip == 0 || self.is_network_wide(ip) {
             return None;
         }
-        let is_of_interest = self.known.contains_key(&ip) || is_for_us && self.near(ip).is_some();
+        let is_of_interest = self.known.contains(ip) || is_for_us && self.near(ip).is_some();
         if !is_of_interest {
             return None;
         }
-        self.make_room(ip);
-        let host = self.known.entry(ip).or_default();
-        let before = host.mac.replace(mac);
-        host.seen = now;
-        let askers = std::mem::take(&mut host.askers);
-        // Where a neighbour has another address than before, all members hear of it; of one that changes it all the time, now and then.
-        host.has_moved |= before.is_some_and(|before| before != mac);
-        let is_due = host.told.is_none_or(|told| now.saturating_sub(told) >= PAUSE);
-        let to = if host.has_moved && is_due {
-            (host.has_moved, host.told) = (false, Some(now));
-            u64::MAX
-        } else {
-            askers
-        };
+        let to = self.known.hear((ip, mac), now);
         (to != 0).then(|| (to, self.reply(ip, mac, self.voice(ip))))
-    }
-
-    /// Makes room for an address: where there are too many, another one has to be asked for anew.
-    fn make_room(&mut self, ip: u32) {
-        if self.known.len() < MOST || self.known.contains_key(&ip) {
-            return;
-        }
-        let next = self.known.range(ip..).next().or_else(|| self.known.iter().next());
-        if let Some(other) = next.map(|(other, _)| *other) {
-            self.known.remove(&other);
-        }
     }
 
     fn is_own(&self, ip: u32) -> bool {

@@ -10,6 +10,7 @@ use config::{Group, Nic};
 use switch::Switch;
 
 use super::hosts::{Hosts, Own};
+use super::nodes::Nodes;
 use super::voice::Voice;
 use super::{GroupNicCounters, Way};
 use crate::control::Shadow;
@@ -56,6 +57,9 @@ pub(super) struct Link {
     is_pulled: IsPulled,
     cable: Mutex<Cable>,
     hosts: Mutex<Hosts>,
+    /// Whether it takes part in IPv6.
+    pub(super) has_six: bool,
+    nodes: Mutex<Nodes>,
     pub(super) counters: GroupNicCounters,
 }
 
@@ -84,9 +88,12 @@ impl Link {
             ip: address.ip.to_bits(),
             mask: u32::MAX.checked_shl(32 - u32::from(address.len)).unwrap_or(0),
         });
+        let six: Vec<_> = nic.six.addresses.iter().map(|own| (own.ip.to_bits(), own.len)).collect();
         let mac = frame::Mac(nic.mac.0);
         let number = group.pattern.nics.iter().position(|own| own.name == nic.name);
-        let fixed = group.pattern.neighbours.iter().filter(|known| Some(known.nic) == number);
+        let four = group.pattern.neighbours.iter().map(|known| (known.nic, known.mac));
+        let others = group.pattern.forwarding.neighbours6.iter().map(|known| (known.nic, known.mac));
+        let fixed = four.chain(others).filter(|(nic, _)| Some(*nic) == number);
         let is_pulled = IsPulled::default();
         is_pulled.set(nic.is_pulled());
         Ok(Self {
@@ -94,18 +101,25 @@ impl Link {
             mac,
             vrf: number.map_or(0, |number| group.pattern.table_of(number)),
             way: Way::new(group, at, wanted),
-            fixed: fixed.map(|known| frame::Mac(known.mac.0)).collect(),
+            fixed: fixed.map(|(_, mac)| frame::Mac(mac.0)).collect(),
             voice: Voice::new((group, nic), supplies, held.shadow, &is_pulled)?,
             is_pulled,
             cable: Mutex::default(),
             hosts: Mutex::new(Hosts::new(mac, own.collect())),
+            has_six: !six.is_empty(),
+            nodes: Mutex::new(Nodes::new(mac, &six)),
             counters: GroupNicCounters::default(),
         })
     }
 
-    /// The neighbours there.
+    /// The IPv4 neighbours there.
     pub(super) fn hosts(&self) -> MutexGuard<'_, Hosts> {
         self.hosts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The IPv6 neighbours there.
+    pub(super) fn nodes(&self) -> MutexGuard<'_, Nodes> {
+        self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn cable(&self) -> MutexGuard<'_, Cable> {

@@ -17,8 +17,9 @@ use frame::order::{ETHERTYPE, LONGEST, TO};
 use port::{Frame, Frames, Sink, SinkWrapper, Source, SourceWrapper, ingress};
 
 use super::front::Front;
+use super::kinds::{is_arp, is_back, is_discovery, is_spoken};
 use super::machines::Machines;
-use super::seat::{INLET, Member, deliver_left, is_arp, is_back, sorted};
+use super::seat::{INLET, Member, deliver_left, sorted};
 use super::{Core, Ensemble};
 
 /// What a NIC of a balancer is plugged into.
@@ -149,7 +150,7 @@ fn show_some(
     })
 }
 
-/// Frames from the link, but for ARP, which is heard for all members.
+/// Frames from the link, but for ARP and neighbour discovery, which are heard for all members.
 struct FromNetwork {
     source: Box<dyn Source>,
     /// Where answers go.
@@ -178,7 +179,7 @@ impl SourceWrapper for FromNetwork {
             } else if is_order(frame) {
                 core.drops_forged(*nic);
             } else {
-                return true;
+                return !(is_discovery(frame) && core.hears_discovery(*nic, frame, &**out));
             }
             false
         };
@@ -308,10 +309,10 @@ impl FromMachine {
     }
 }
 
-/// Whether a frame looks like an order, or like ARP.
+/// Whether a frame looks neither like an order, nor like ARP or neighbour discovery.
 #[inline(always)]
 fn is_plain(frame: &Frame<'_>) -> bool {
-    !is_arp(frame) && !is_order(frame)
+    !is_spoken(frame) && !is_order(frame)
 }
 
 #[inline(always)]

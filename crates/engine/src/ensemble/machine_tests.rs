@@ -5,8 +5,9 @@ use std::thread::JoinHandle;
 
 use attach::{Attachment, Ports, ServiceContext};
 use bootinfo::Question;
-use frame::ethernet;
+use frame::nd::{Advert, AdvertOptions, RouterAdvert, Solicit};
 use frame::order::{NOBODY, Order, Table};
+use frame::{ethernet, ipv6};
 use group::probe;
 use nic_port::NicQueues;
 use port::Source;
@@ -56,7 +57,11 @@ impl Drop for Plugged {
 type Carry = dyn FnMut(usize, &mut [u8]) -> Option<usize> + Send;
 
 fn bench() -> Bench {
-    let plan = config::parse(FILE, "f.toml").expect("a good file");
+    bench_of(FILE)
+}
+
+fn bench_of(file: &str) -> Bench {
+    let plan = config::parse(file, "f.toml").expect("a good file");
     let switch = |switch: &config::Switch| Arc::new(Switch::new(&switch.name, Config::default()));
     let switches = plan.switches.iter().map(switch).collect();
     let counts = CounterRegistry::default();
@@ -450,6 +455,61 @@ fn what_looks_like_an_order_and_comes_from_outside_is_dropped() {
     let end = Instant::now() + PATIENCE;
     while bench.counted("core.w.group.drop_forged") == 0 {
         assert!(Instant::now() < end, "it was not seen");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    bench.becomes(&SERVING);
+    drop((balancers, members));
+}
+
+#[test]
+fn what_a_member_says_of_neighbours_leaves_by_the_link_in_the_name_of_the_group() {
+    let bench = bench_of(&FILE.replace("'192.0.2.1/24'", "['192.0.2.1/24', '2001:db8::1/64']"));
+    let (balancers, members) = all(&bench);
+    let core = bench.ensemble().core.clone();
+    let (inbox, mut wire) = port::ingress(1000).expect("a queue");
+    let station = bench.switches[0].add_port("station", inbox).expect("a port");
+    let (own, group) = (0x2001_0db8_u128 << 96 | 1, frame::Mac(bench.group().pattern.nics[0].mac.0));
+    let (host, near) = (own + 6, ipv6::link_local(group));
+    let mac = frame::Mac(bench.group().stations(0).next().expect("a NIC").0);
+    let mut heard: Vec<Vec<u8>> = Vec::new();
+    let stays = |mut octets: nodes::Spoken| {
+        core.hears_discovery_of((0, 0), &Frame::new(Bytes::from_slice(&mut octets)))
+    };
+    let solicit = |source: u128, target: u128| {
+        let (to, source_mac) = (ipv6::solicited_node(target), (source != 0).then_some(mac));
+        let solicit = Solicit { target, source_mac };
+        nodes::spoken((mac, ipv6::group_mac(to)), (source, to), |payload| solicit.write(payload))
+    };
+    let options = AdvertOptions { mac, mtu: None, prefixes: &[], dns: (&[], 0) };
+    let (to, ends) = (ipv6::group_mac(ipv6::ALL_NODES), (near, ipv6::ALL_NODES));
+    let advert = nodes::spoken((mac, to), ends, |payload| RouterAdvert::default().write(&options, payload));
+    assert!(stays(solicit(0, own)) && stays(solicit(own, host)) && stays(advert), "under its own name");
+    let end = Instant::now() + PATIENCE;
+    let kinds = |heard: &[Vec<u8>]| heard.iter().map(|octets| octets[54]).collect::<Vec<_>>();
+    while !kinds(&heard).ends_with(&[134]) {
+        assert!(Instant::now() < end, "{:?}", kinds(&heard));
+        // Another one speaks for the group while this one is suspect.
+        assert!(stays(advert));
+        let read = |frame: &Frame<'_>| {
+            let mut octets = [0; nodes::LONGEST];
+            let len = frame.octets().copy_to_slice(&mut octets);
+            nodes::Message::read(&octets[..len]).map(|_| octets[..len].to_vec())
+        };
+        wire.drain(BURST, &mut |frames| heard.extend(frames.iter().filter_map(read)));
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!(kinds(&heard)[..3], [135, 135, 134]);
+    let said: Vec<_> = heard.iter().filter_map(|octets| nodes::Message::read(octets)).collect();
+    assert!(said.iter().all(|message| message.by == group), "{said:?}");
+    assert_eq!([said[0].source, said[1].source, said[2].source], [0, own, near]);
+    let named = |octets: &[u8], at: usize| octets[at..at + 8] == [&[1, 1][..], &group.0].concat()[..];
+    assert!(named(&heard[1], 78) && named(&heard[2], 70), "and so it is named inside");
+    let advert =
+        Advert { target: host, target_mac: Some(STATION), router: false, solicited: true, overrides: true };
+    let mut answer = nodes::spoken((STATION, group), (host, own), |payload| advert.write(payload));
+    station.deliver(&[Frame::new(Bytes::from_slice(&mut answer))]);
+    while core.links[0].nodes().stations() != [STATION] {
+        assert!(Instant::now() < end, "nobody has heard the answer");
         std::thread::sleep(Duration::from_millis(1));
     }
     bench.becomes(&SERVING);

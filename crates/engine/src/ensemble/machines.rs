@@ -224,15 +224,15 @@ impl Core {
     /// Tells the interconnection that all known neighbours of a link are behind its carrier.
     fn announce_all(&self, nic: usize) {
         let (Some(link), Some(front)) = (self.links.get(nic), self.front(nic)) else { return };
-        let known = link.hosts().stations();
-        let told = front.announce(known.into_iter().chain(link.fixed.iter().copied()), true);
+        let (known, known_six) = (link.hosts().stations(), link.nodes().stations());
+        let fixed = link.fixed.iter().copied();
+        let told = front.announce(known.into_iter().chain(known_six).chain(fixed), true);
         link.counters.announced.add_shared(told);
     }
 
     /// Tells the interconnection that a neighbour that has spoken is behind the carrier of its link.
-    pub(super) fn announce(&self, nic: usize, ip: u32) {
+    pub(super) fn announce(&self, nic: usize, station: Option<frame::Mac>) {
         let (Some(link), Some(front)) = (self.links.get(nic), self.front(nic)) else { return };
-        let station = link.hosts().station(ip);
         let told = front.announce(station, false);
         link.counters.announced.add_shared(told);
     }

@@ -182,7 +182,7 @@ impl Core {
             let mut hosts = link.hosts();
             (hosts.ask((member, ip), is_known, now), hosts.question(ip, Mac::BROADCAST))
         };
-        self.tell(nic.into(), &heard);
+        self.tell(nic.into(), heard.told);
         if heard.goes_on {
             self.send_question(nic.into(), question, members);
         }

@@ -217,6 +217,7 @@ impl Board {
 
     /// Something has happened to a member.
     pub(super) fn note(&mut self, number: Number, event: Event, now: Duration) {
+        let since = self.roster.since(number);
         let Some((before, after)) = self.roster.note(number, event, now) else { return };
         let leaves = self.leaves;
         let news = match (before, after) {
@@ -225,6 +226,10 @@ impl Board {
                 News::Told(format!("nobody is at its NICs any more: {leaves}"))
             }
             (State::Suspect, State::Serving) => News::Told("it forwards again".to_owned()),
+            // One that has come up in this round has had nothing yet.
+            (State::Serving, State::Parked) if since == Some(now) => {
+                News::Told("it is up, and parked".to_owned())
+            }
             (State::Serving, State::Parked) => News::Told(format!("it is parked: {leaves}")),
             (State::Parked, State::Starting) => News::Told("it wakes".to_owned()),
             (State::Suspect | State::Parked, State::Dead) => {
@@ -285,6 +290,11 @@ impl Core {
         self.board.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The member that advertises the group as a router: the first of those that get frames.
+    pub(super) fn lead(&self) -> Option<u16> {
+        self.board().able().min()
+    }
+
     /// Ends the rounds that are due, and begins the next ones; when to come again, if there is a member.
     pub(super) fn round(&self, now: Duration) -> Option<Duration> {
         let due = self.round_of_machines(now);
@@ -327,6 +337,9 @@ impl Core {
             // Who has answered once may not be blamed while no balancer is there to pass its probes on.
             let is_asked = self.is_carried() || board.state(*number) != Some(State::Starting);
             let needs = board.needs(*number, passed) && is_asked;
+            if needs && board.state(*number) == Some(State::Starting) {
+                member.awaited.set(*probe, bits(&usable));
+            }
             let entered = needs.then(|| self.probe(member, *probe, &usable));
             board.send(*number, Last { number: *probe, passed, entered });
         }
@@ -356,7 +369,7 @@ impl Core {
             let octets = self.probes.frame(through, out, member.station(nic.into()));
             self.send_through(member, nic.into(), octets);
         }
-        nics.iter().fold(0, |entered: u32, nic| entered | (1_u32 << nic))
+        bits(nics).into()
     }
 
     /// Deals queues and buckets out to those that serve, where these are others than before, or a link has other queues.
@@ -441,6 +454,11 @@ impl Core {
         let owners = board.owners.get(nic).map_or(&[][..], Assignment::owners);
         owners.iter().map(|owner| owner.map(|member| member.0)).collect()
     }
+}
+
+/// These NICs, one bit each.
+fn bits(nics: &[u8]) -> u16 {
+    nics.iter().fold(0, |bits: u16, nic| bits | (1_u16 << nic))
 }
 
 impl Ensembles {

@@ -5,11 +5,13 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use anyhow::{Context, Result, bail};
 use attach::{Attachment, HandedOver, News, Ports, ServiceContext};
-use frame::{Mac, ethernet};
+use frame::Mac;
 use group::probe;
 use port::{Frame, Frames, IngressSink, Sink, SinkWrapper, Source, SourceWrapper, ingress};
 use ring::BURST;
 
+use super::awaited::AwaitedProbes;
+use super::kinds::{is_arp, is_back, is_discovery, is_for_us, is_spoken};
 use super::path::OF_PATH;
 use super::way::Stage;
 use super::{Core, Ensemble, Link, SeatCounters, Way, deliver};
@@ -32,6 +34,8 @@ pub(super) struct Member {
     is_there: Mutex<Option<Box<IsThere>>>,
     /// Bursts of a kernel router that have come to a balancer.
     seen: AtomicU64,
+    /// Probes that it is waited for, while it comes up or wakes.
+    pub(super) awaited: AwaitedProbes,
 }
 
 /// Why a member gets no frames, although it may forward them.
@@ -69,7 +73,8 @@ impl Member {
     pub(super) fn new(name: &str, number: u16, stations: Vec<Mac>) -> Self {
         let places = stations.iter().map(|_| Place::default()).collect();
         let (aside, is_there, seen) = (AtomicU8::new(0), Mutex::default(), AtomicU64::new(0));
-        Self { name: name.to_owned(), number, stations, places, aside, is_there, seen }
+        let awaited = AwaitedProbes::default();
+        Self { name: name.to_owned(), number, stations, places, aside, is_there, seen, awaited }
     }
 
     /// The address of a NIC.
@@ -203,7 +208,7 @@ pub(super) struct Seat {
 }
 
 impl Seat {
-    /// What leads to the link and away from it; ARP is heard on the way.
+    /// What leads to the link and away from it; ARP and neighbour discovery are heard on the way.
     fn ways(&self, site: &ServiceContext<'_>) -> Result<Ports> {
         let (core, member) = (&self.ensemble.core, &self.member);
         if let Some(at) = &self.at {
@@ -348,12 +353,14 @@ impl SourceWrapper for Inbound {
     fn drain_on(&mut self, budget: usize, take: &mut dyn FnMut(&[Frame<'_>])) -> usize {
         let Self { source, out, core, nic } = self;
         source.drain(budget, &mut |frames| {
-            if !frames.iter().any(is_arp) {
+            if !frames.iter().any(is_spoken) {
                 return take(frames);
             }
             let mut left = Frames::new();
             for frame in frames {
-                if !(is_arp(frame) && core.hears_network(*nic, frame, &**out)) {
+                let is_heard = is_arp(frame) && core.hears_network(*nic, frame, &**out)
+                    || is_discovery(frame) && core.hears_discovery(*nic, frame, &**out);
+                if !is_heard {
                     // A burst has no more than fit.
                     let _ = left.try_push(*frame);
                 }
@@ -439,6 +446,9 @@ impl Ear {
             }
             return is_at_home;
         }
+        if is_discovery(frame) {
+            return self.core.hears_discovery_of((self.member.number, self.nic), frame);
+        }
         is_arp(frame) && self.core.hears_member((self.member.number, self.nic), frame)
     }
 }
@@ -461,26 +471,15 @@ impl Core {
         }
         let is_noted = own.is_some_and(|through| {
             let member = self.members().get(&through.member.0).and_then(Weak::upgrade);
-            member.is_some_and(|member| member.note_probe(through.nic.into(), through.number))
+            member.is_some_and(|member| {
+                let is_noted = member.note_probe(through.nic.into(), through.number);
+                if member.awaited.note(through.nic, through.number) {
+                    self.bell.ring();
+                }
+                is_noted
+            })
         });
         let counter = if is_noted { &counters.probes_back } else { &counters.probes_foreign };
         counter.add_shared(1);
     }
-}
-
-#[inline(always)]
-pub(super) fn is_arp(frame: &Frame<'_>) -> bool {
-    frame.octets().read::<2>(12) == Some(ethernet::ARP.to_be_bytes())
-}
-
-/// Whether a frame is for where probes are taken out, at any NIC: what stands in the last octet only who looks closer needs to know.
-#[inline(always)]
-pub(super) fn is_back(frame: &Frame<'_>) -> bool {
-    let [a, b, c, d, e, _] = probe::BACK.0;
-    frame.octets().read::<5>(0) == Some([a, b, c, d, e])
-}
-
-#[inline(always)]
-pub(super) fn is_for_us(frame: &Frame<'_>) -> bool {
-    is_arp(frame) || is_back(frame)
 }

@@ -1,9 +1,12 @@
+mod with_balancers;
+
 use std::cell::OnceCell;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 
 use attach::{Ports, ServiceContext};
-use frame::ethernet;
+use frame::nd::{AdvertOptions, RouterAdvert, Solicit};
+use frame::{ethernet, ipv6};
 use group::probe;
 use nic_port::NicQueues;
 use port::Source;
@@ -340,6 +343,105 @@ fn a_parked_member_that_does_not_wake_is_no_reason_for_the_next_one_to_sleep() {
     drop((first, second, third, seats));
 }
 
+/// Takes the probes out of a queue that leads into a member, as it forwards them.
+fn forwarded(told: &mut dyn Source) -> Vec<[u8; 60]> {
+    let mut probes = Vec::new();
+    told.drain(BURST, &mut |frames| {
+        for frame in frames {
+            let mut octets = [0; 60];
+            frame.octets().copy_to_slice(&mut octets);
+            route(&mut octets);
+            probes.push(octets);
+        }
+    });
+    probes
+}
+
+/// A member, and the queues into its NICs.
+type MemberByHand = (Arc<Member>, [port::IngressSource; 2]);
+
+/// A group whose rounds the test keeps itself, all of them at the same time, and this many members, each with the queues into its NICs.
+fn by_hand(group: &Group, members: u16) -> (Arc<Core>, Vec<MemberByHand>) {
+    let switch = |switch: &config::Switch| Arc::new(Switch::new(&switch.name, Config::default()));
+    let switches: Vec<_> = plan(FILE).switches.iter().map(switch).collect();
+    let mut supplies = HostServices::default();
+    let core = Ensemble::core(group, (&switches, &mut supplies, None)).expect("it can be had");
+    let member = |number: u16| {
+        let member = core.add_member(group, (&group.member(number.into()), number)).expect("a member");
+        let nics = [0, 1].map(|nic| {
+            let (inlet, told) = port::ingress(seat::INLET).expect("a queue");
+            member.open(nic, (inlet, None));
+            told
+        });
+        (member, nics)
+    };
+    let members = (0..members).map(member).collect();
+    (core, members)
+}
+
+/// A member forwards all probes that wait for it. Returns how often the bell has rung.
+fn answers(core: &Core, number: u16, nics: &mut [port::IngressSource; 2]) -> usize {
+    let mut rings = 0;
+    for (nic, told) in nics.iter_mut().enumerate() {
+        for mut octets in forwarded(told) {
+            core.note_probe(1 - nic, Some(number), &Frame::new(Bytes::from_slice(&mut octets)));
+            rings += usize::from(core.bell.has_rung());
+        }
+    }
+    rings
+}
+
+#[test]
+fn a_member_that_comes_up_gets_frames_when_its_probes_are_back_and_not_when_the_round_ends() {
+    let group = plan(FILE).groups.remove(0);
+    let (core, mut members) = by_hand(&group, 1);
+    let state = || core.state_of(0, 0).unwrap_or_default();
+    core.round(Duration::ZERO);
+    assert_eq!(state(), "starting, 0 of 8 queues");
+    let mut probes: Vec<[u8; 60]> = members[0].1.iter_mut().flat_map(|told| forwarded(told)).collect();
+    assert_eq!(probes.len(), 2, "one into each NIC");
+    let mut is_back = |nic: usize| {
+        let frame = Frame::new(Bytes::from_slice(&mut probes[nic]));
+        core.note_probe(1 - nic, Some(0), &frame);
+        core.bell.has_rung()
+    };
+    assert!(!is_back(0) && !is_back(0), "the other one is missing");
+    assert!(is_back(1));
+    assert!(!is_back(0) && !is_back(1), "a member cannot ring as often as it likes");
+    core.round(Duration::ZERO);
+    assert_eq!(state(), "serving, 8 of 8 queues");
+    core.follow(&group);
+    assert!(core.bell.has_rung(), "who is to wake by another plan need not wait, either");
+}
+
+#[test]
+fn a_spare_member_moves_no_queue_when_it_comes_up_and_wakes_at_once() {
+    let group = Group { parked: 1, ..plan(FILE).groups.remove(0) };
+    let (core, mut members) = by_hand(&group, 2);
+    let states = || [0, 1].map(|number| core.state_of(number, 0).unwrap_or_default());
+    let mut answer = |number: u16| answers(&core, number, &mut members[usize::from(number)].1);
+    core.round(Duration::ZERO);
+    assert_eq!(answer(0), 1);
+    core.round(Duration::ZERO);
+    assert_eq!(states(), ["serving, 8 of 8 queues", "starting, 0 of 8 queues"]);
+    let moved = core.counters.places_moved.get();
+    assert_eq!(answer(1), 1);
+    core.round(Duration::ZERO);
+    assert_eq!(states(), ["serving, 8 of 8 queues", "parked, 0 of 8 queues"]);
+    assert_eq!(core.counters.places_moved.get(), moved);
+    let is_up = |(name, news): &(String, News)| {
+        name == "core_1" && matches!(news, News::Told(line) if line == "it is up, and parked")
+    };
+    assert!(core.take_news().iter().any(is_up));
+    core.follow(&Group { parked: 0, ..group.clone() });
+    core.round(Duration::ZERO);
+    assert_eq!(states(), ["serving, 8 of 8 queues", "starting, 0 of 8 queues"]);
+    core.bell.has_rung();
+    assert_eq!(answer(1), 1);
+    core.round(Duration::ZERO);
+    assert_eq!(states(), ["serving, 4 of 8 queues", "serving, 4 of 8 queues"]);
+}
+
 #[test]
 fn nothing_is_asked_of_a_cable_that_is_out() {
     let bench = bench();
@@ -368,32 +470,6 @@ fn nothing_is_asked_of_a_cable_that_is_out() {
 }
 
 #[test]
-fn behind_a_balancer_members_have_buckets() {
-    for spread in ["flow", "round-robin"] {
-        let bench = multistage(spread);
-        let (first, second) = (bench.member(0), bench.member(1));
-        bench.becomes(&["serving, 128 of 256 buckets", "serving, 128 of 256 buckets"]);
-        bench.send_64_flows();
-        let end = Instant::now() + PATIENCE;
-        let came = |member: &str| bench.counted(&format!("{member}.w.balancer.out_frames"));
-        while came("core_0") + came("core_1") < 64 {
-            assert!(Instant::now() < end, "{} and {}", came("core_0"), came("core_1"));
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        assert!(came("core_0") > 10 && came("core_1") > 10, "{} and {}", came("core_0"), came("core_1"));
-        let in_turn = if spread == "flow" { 0 } else { 64 };
-        assert_eq!(bench.counted("core.w.balancer.out_in_turn"), in_turn);
-        drop(second);
-        let end = Instant::now() + PATIENCE;
-        while bench.state(0) != "serving, 256 of 256 buckets" {
-            assert!(Instant::now() < end, "{}", bench.state(0));
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        drop(first);
-    }
-}
-
-#[test]
 fn a_port_deals_frames_out_one_by_one_over_the_queues_of_members() {
     let bench = bench_of(&FILE.replace("members = 2", "members = 2\nspread = 'round-robin'"));
     let members = (bench.member(0), bench.member(1));
@@ -406,95 +482,6 @@ fn a_port_deals_frames_out_one_by_one_over_the_queues_of_members() {
         std::thread::sleep(Duration::from_millis(1));
     }
     assert_eq!(loads(), [8; 8]);
-    drop(members);
-}
-
-#[test]
-fn frames_are_spread_in_another_way_while_members_serve() {
-    let bench = multistage("flow");
-    let members = (bench.member(0), bench.member(1));
-    bench.becomes(&["serving, 128 of 256 buckets", "serving, 128 of 256 buckets"]);
-    bench.ensemble.core.spread_by(config::Spread::RoundRobin);
-    bench.send_64_flows();
-    let end = Instant::now() + PATIENCE;
-    while bench.counted("core.w.balancer.out_in_turn") < 64 {
-        assert!(Instant::now() < end, "{}", bench.counted("core.w.balancer.out_frames"));
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    drop(members);
-}
-
-#[test]
-fn a_link_is_opened_again_after_its_first_member_could_not_be_served() {
-    let stages = "kind = 'multistage'\nbackends = 2\n";
-    let bench = bench_of(&FILE.replace("kind = 'parallel'\nmembers = 2\n", stages));
-    let Way::Balanced(stage) = &bench.ensemble.core.links[0].way else { panic!("no balancer is before it") };
-    assert!(stage.balancer.add(0, "core_0", Arc::new(port::Null::new())), "its place is free");
-    let wanted = bench.group.wanted(&bench.group.pattern.nics[0]);
-    let queues = NicQueues::foreign(1).expect("descriptors");
-    let site = ServiceContext { wanted: &wanted, threads: 1, queues: &queues, entry: &|_, sink| sink };
-    assert!(bench.seats(0)[0].ports(&site).is_err(), "its place is taken");
-    stage.balancer.remove(0);
-    let members = (bench.member(0), bench.member(1));
-    let end = Instant::now() + PATIENCE;
-    while bench.counted("core/lb0.frames") < 64 {
-        assert!(Instant::now() < end, "nothing comes from the link");
-        bench.send_64_flows();
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    drop(members);
-}
-
-#[test]
-fn the_links_of_a_balancer_that_is_cut_go_to_the_other_one() {
-    let stages = "kind = 'multistage'\nbackends = 2\nbalancers = 2\n";
-    let bench = bench_of(&FILE.replace("kind = 'parallel'\nmembers = 2\n", stages));
-    let members = (bench.member(0), bench.member(1));
-    bench.becomes(&["serving, 128 of 256 buckets", "serving, 128 of 256 buckets"]);
-    let by = |number: usize| bench.counted(&format!("core/lb{number}.frames"));
-    let arrive = |number: usize| {
-        let (before, end) = (by(number), Instant::now() + PATIENCE);
-        // What comes to a balancer that sleeps wakes it, and it gives the link away then.
-        while by(number) < before + 64 {
-            assert!(Instant::now() < end, "{} and {}", by(0), by(1));
-            bench.send_64_flows();
-            std::thread::sleep(Duration::from_millis(1));
-        }
-    };
-    arrive(0);
-    assert_eq!(by(1), 0, "it has the other switch");
-    let core = &bench.ensemble.core;
-    core.balancers.cut(0);
-    arrive(1);
-    assert!(core.counters.links_moved.get() > 0);
-    drop(members);
-}
-
-#[test]
-fn links_follow_the_number_of_balancers() {
-    let stages = "kind = 'multistage'\nbackends = 2\nbalancers = 2\n";
-    let of = |stages: &str| bench_of(&FILE.replace("kind = 'parallel'\nmembers = 2\n", stages));
-    let (bench, one) = (of(stages), of(&stages.replace("cers = 2", "cers = 1")));
-    let members = (bench.member(0), bench.member(1));
-    bench.becomes(&["serving, 128 of 256 buckets", "serving, 128 of 256 buckets"]);
-    let core = &bench.ensemble.core;
-    let moved = || core.counters.links_moved.get();
-    let moves_to = |number: u64| {
-        let end = Instant::now() + PATIENCE;
-        while moved() < number {
-            assert!(Instant::now() < end, "{}", moved());
-            std::thread::sleep(Duration::from_millis(1));
-        }
-    };
-    assert_eq!(moved(), 0);
-    core.follow(&one.group);
-    moves_to(1);
-    core.follow(&bench.group);
-    moves_to(2);
-    assert!(bench.ensemble.is_of(&one.group), "it is the same group");
-    assert!(may_become((&bench.group, &one.group), &plan(FILE)).is_ok());
-    let told = may_become((&one.group, &bench.group), &plan(FILE)).expect_err("more than it began with");
-    assert!(told.to_string().contains("it has 1 balancers while the run lasts, too few for 2"), "{told}");
     drop(members);
 }
 
@@ -580,7 +567,8 @@ fn what_the_network_asks_is_answered_once_by_whoever_owns_the_queue() {
     let members = (bench.member(0), bench.member(1));
     bench.becomes(&["serving, 4 of 8 queues", "serving, 4 of 8 queues"]);
     let (inbox, mut came) = port::ingress(16).expect("a queue");
-    let station: SwitchPort = bench.switches[0].add_port("station", inbox).expect("a port");
+    let station = bench.switches[0].add_port("station", inbox).expect("a port");
+    let station = bench.station.get_or_init(|| station);
     let mut request = arp(arp::Operation::Request, (STATION, [192, 0, 2, 7]), [192, 0, 2, 1]);
     station.deliver(&[Frame::new(Bytes::from_slice(&mut request))]);
     let (end, mut answers) = (Instant::now() + PATIENCE, Vec::new());
@@ -588,11 +576,80 @@ fn what_the_network_asks_is_answered_once_by_whoever_owns_the_queue() {
         assert!(Instant::now() < end, "nobody answers");
         came.drain(BURST, &mut |frames| answers.extend(frames.iter().filter_map(packet_of)));
     }
-    std::thread::sleep(Duration::from_millis(20));
+    // Frames that came after the request to each queue have been forwarded: a member that was to answer it has done so.
+    let forwarded = || bench.counted("core.e.group.probes_foreign");
+    let before = forwarded();
+    bench.send_64_flows();
+    while forwarded() < before + 64 {
+        assert!(Instant::now() < end, "{} of 64 frames are forwarded", forwarded() - before);
+        std::thread::sleep(Duration::from_millis(1));
+    }
     came.drain(BURST, &mut |frames| answers.extend(frames.iter().filter_map(packet_of)));
     let mac = frame::Mac(bench.group.pattern.nics[0].mac.0);
     assert_eq!(answers.len(), 1, "{answers:?}");
     assert_eq!((answers[0].sender_mac, answers[0].target_mac), (mac, STATION));
-    assert_eq!(bench.counted("core.w.group.arp_heard"), 1);
+    let counted = ["arp_heard", "arp_answered"].map(|name| bench.counted(&format!("core.w.group.{name}")));
+    assert_eq!(counted, [1, 1]);
+    drop(members);
+}
+
+/// A bench whose group has an IPv6 address at the first switch.
+fn with_six() -> Bench {
+    bench_of(&FILE.replace("'192.0.2.1/24'", "['192.0.2.1/24', '2001:db8::1/64']"))
+}
+
+#[test]
+fn what_the_network_solicits_is_answered_once_by_whoever_owns_the_queue() {
+    let bench = with_six();
+    let members = (bench.member(0), bench.member(1));
+    bench.becomes(&["serving, 4 of 8 queues", "serving, 4 of 8 queues"]);
+    let (inbox, mut came) = port::ingress(16).expect("a queue");
+    let station: SwitchPort = bench.switches[0].add_port("station", inbox).expect("a port");
+    let own = 0x2001_0db8_u128 << 96 | 1;
+    let (ask, group) = (Solicit { target: own, source_mac: Some(STATION) }, ipv6::solicited_node(own));
+    let mut solicit =
+        nodes::spoken((STATION, ipv6::group_mac(group)), (own + 6, group), |payload| ask.write(payload));
+    station.deliver(&[Frame::new(Bytes::from_slice(&mut solicit))]);
+    let read = |frame: &Frame<'_>| {
+        let mut octets = [0; nodes::LONGEST];
+        let len = frame.octets().copy_to_slice(&mut octets);
+        nodes::Message::read(&octets[..len])
+    };
+    let (end, mut answers) = (Instant::now() + PATIENCE, Vec::new());
+    while bench.counted("core.w.group.nd_answered") == 0 || answers.is_empty() {
+        assert!(Instant::now() < end, "nobody answers");
+        came.drain(BURST, &mut |frames| answers.extend(frames.iter().filter_map(read)));
+    }
+    std::thread::sleep(Duration::from_millis(20));
+    came.drain(BURST, &mut |frames| answers.extend(frames.iter().filter_map(read)));
+    assert_eq!(answers.len(), 1, "{answers:?}");
+    assert_eq!((answers[0].by, answers[0].source), (frame::Mac(bench.group.pattern.nics[0].mac.0), own));
+    assert_eq!(bench.counted("core.w.group.nd_heard"), 1);
+    drop(members);
+}
+
+#[test]
+fn one_member_advertises_the_group_as_a_router() {
+    let bench = with_six();
+    let members = (bench.member(0), bench.member(1));
+    let mac = frame::Mac(bench.group.pattern.nics[0].mac.0);
+    let options = AdvertOptions { mac, mtu: None, prefixes: &[], dns: (&[], 0) };
+    let (to, ends) = (ipv6::group_mac(ipv6::ALL_NODES), (ipv6::link_local(mac), ipv6::ALL_NODES));
+    let mut advert =
+        nodes::spoken((mac, to), ends, |payload| RouterAdvert::default().write(&options, payload));
+    let advert = Frame::new(Bytes::from_slice(&mut advert));
+    let core = &bench.ensemble.core;
+    let stays = || [0, 1].map(|member| core.hears_discovery_of((member, 0), &advert));
+    core.leave(Aside::Planned, |name| name == "core_1");
+    bench.becomes(&["serving, 8 of 8 queues", "leaving, 0 of 8 queues"]);
+    assert_eq!(stays(), [false, true]);
+    core.stay(Aside::Planned, |_| true);
+    core.leave(Aside::Planned, |name| name == "core_0");
+    bench.becomes(&["leaving, 0 of 8 queues", "serving, 8 of 8 queues"]);
+    assert_eq!(stays(), [true, false]);
+    let counted = ["nd_advertised", "nd_kept"].map(|name| bench.counted(&format!("core.w.group.{name}")));
+    assert_eq!(counted, [2, 2]);
+    // At the other switch it has no IPv6, and there is nothing to speak of.
+    assert!(!core.hears_discovery_of((1, 1), &advert));
     drop(members);
 }

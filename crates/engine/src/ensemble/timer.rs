@@ -1,7 +1,7 @@
-//! The thread that keeps the rounds of a group, and asks the network for its members. It waits for nothing but the next round.
+//! The thread that keeps the rounds of a group, and asks the network for its members. It waits for the next round, or until its bell rings:
+//! the plan has changed, or a member that comes up or wakes has shown that it forwards.
 
-use std::sync::Arc;
-use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::Result;
@@ -13,27 +13,81 @@ use super::Core;
 /// Between two looks while there is no member.
 const IDLE: Duration = Duration::from_millis(10);
 
+/// Bell of a timer. Whoever rings it has the timer come before the next round is due.
+#[derive(Default)]
+pub(super) struct Bell {
+    ring: Mutex<Ring>,
+    rung: Condvar,
+}
+
+/// Why a timer is to come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Ring {
+    /// It is not.
+    #[default]
+    Silent,
+    /// The bell has rung.
+    Rung,
+    /// It is to stop.
+    Stop,
+}
+
+impl Bell {
+    fn lock(&self) -> MutexGuard<'_, Ring> {
+        self.ring.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Rings it. Who holds its lock does nothing else meanwhile.
+    pub(super) fn ring(&self) {
+        let mut ring = self.lock();
+        if *ring == Ring::Silent {
+            *ring = Ring::Rung;
+            self.rung.notify_one();
+        }
+    }
+
+    fn stop(&self) {
+        *self.lock() = Ring::Stop;
+        self.rung.notify_one();
+    }
+
+    /// Waits until it rings, at most for this long. Returns false if the timer is to stop.
+    fn wait(&self, most: Duration) -> bool {
+        let is_silent = |ring: &mut Ring| *ring == Ring::Silent;
+        let waited = self.rung.wait_timeout_while(self.lock(), most, is_silent);
+        let (mut ring, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        if *ring == Ring::Rung {
+            *ring = Ring::Silent;
+        }
+        *ring != Ring::Stop
+    }
+
+    /// Whether it has rung since this was asked last.
+    #[cfg(test)]
+    pub(super) fn has_rung(&self) -> bool {
+        std::mem::take(&mut *self.lock()) == Ring::Rung
+    }
+}
+
 /// A running timer.
 pub(super) struct Timer {
     thread: Thread,
-    /// Dropped to stop the thread.
-    stop: Option<Sender<()>>,
+    core: Arc<Core>,
 }
 
 impl Timer {
     /// Keeps rounds until it is dropped.
     pub(super) fn start(core: &Arc<Core>, confinement: Confinement) -> Result<Self> {
-        let (stop, stopped) = mpsc::channel();
-        let core = core.clone();
+        let kept = core.clone();
         let name = format!("{}/group", core.name);
         let thread = Thread::spawn(&name, &[], Class::Vhost, confinement, move || {
             let mut wait = Duration::ZERO;
-            while stopped.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
-                let due = core.round(core.now());
-                wait = due.map_or(IDLE, |due| due.saturating_sub(core.now()));
+            while kept.bell.wait(wait) {
+                let due = kept.round(kept.now());
+                wait = due.map_or(IDLE, |due| due.saturating_sub(kept.now()));
             }
         })?;
-        Ok(Self { thread, stop: Some(stop) })
+        Ok(Self { thread, core: core.clone() })
     }
 
     /// Its thread.
@@ -49,7 +103,7 @@ impl Timer {
 
 impl Drop for Timer {
     fn drop(&mut self) {
-        self.stop = None;
+        self.core.bell.stop();
         self.thread.join();
     }
 }

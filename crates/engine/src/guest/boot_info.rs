@@ -101,6 +101,7 @@ pub(super) fn boot_info(plan: &Router, duty: GuestTask) -> BootInfo {
         neighbour_count: known.len().min(MAX_NEIGHBOURS) as u32,
         neighbour_table: plan.forwarding.neighbours,
         redirects: u32::from(plan.forwarding.redirects),
+        shares_addresses: u32::from(plan.membership().is_some()),
         tables: plan.tables().min(MAX_TABLES) as u32,
         vlan_count: plan.forwarding.interfaces.len().min(MAX_VLANS) as u32,
         vlans: vlans(plan),

@@ -1,10 +1,11 @@
 //! Execution backend of a guest: KVM (with the firmware or a Linux kernel), or a process.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Result, bail};
 use config::{Engine, Router};
-use vmm::{Forker, Kvm, Machine, MachineConfig, Process, Spawn, Vm, linux, open_kvm};
+use vmm::{Forker, Kvm, Machine, MachineConfig, Process, Spawn, Steps, Vm, linux, open_kvm};
 
 use super::images::Images;
 
@@ -95,6 +96,22 @@ impl GuestMachine {
         match self {
             Self::Vm(_) | Self::Process(..) => None,
             Self::Linux(vm) => Some(vm.console()),
+        }
+    }
+
+    /// Returns the steps in which it was made, if they are known one by one.
+    pub(super) fn steps(&self) -> Option<&Steps> {
+        match self {
+            Self::Vm(vm) => Some(vm.steps()),
+            Self::Process(..) | Self::Linux(_) => None,
+        }
+    }
+
+    /// Returns how long it took to create the first vCPU, if that is known.
+    pub(super) fn vcpu_took(&self) -> Option<Duration> {
+        match self {
+            Self::Vm(vm) => vm.vcpu_took(),
+            Self::Process(..) | Self::Linux(_) => None,
         }
     }
 

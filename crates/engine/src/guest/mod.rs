@@ -16,7 +16,7 @@ use config::{Deliver, Engine, Router, VhostThreads};
 use nic_port::NicQueues;
 use sandbox::{Class, Confinement};
 use threads::Thread;
-use vmm::{GroupMemory, Machine, MachineConfig, MemberDesk, Process, RouteTable, Spawn, Stopped};
+use vmm::{GroupMemory, Machine, MachineConfig, MemberDesk, Process, RouteTable, Spawn, Steps, Stopped};
 
 use crate::routes;
 use crate::tables::MemberTables;
@@ -43,6 +43,8 @@ pub struct Guest {
     cables: Vec<AtomicBool>,
     /// The reason why each ended thread has stopped.
     ends: Arc<Mutex<Vec<Stopped>>>,
+    /// The steps of its start so far.
+    steps: Steps,
 }
 
 impl Guest {
@@ -93,7 +95,10 @@ impl Guest {
             group,
             info: boot_info::boot_info(plan, duty),
         };
+        let mut whole = Steps::begin();
         let guest_machine = backend.build(plan, firmware).with_context(|| format!("router {}", plan.name))?;
+        whole.end("machine");
+        let mut steps = guest_machine.steps().cloned().unwrap_or(whole);
         if guest_machine.process().is_some() && matches!(plan.vhost, VhostThreads::Kernel | VhostThreads::Vmm)
         {
             bail!(
@@ -103,6 +108,7 @@ impl Guest {
             );
         }
         let nics = attach_nics(plan, outlets, guest_machine.machine())?;
+        steps.end("nics");
         let cables = plan.nics.iter().map(|_| AtomicBool::new(true)).collect();
         let (plan, threads, ends) = (plan.clone(), Vec::new(), Arc::default());
         Ok(Self {
@@ -115,6 +121,7 @@ impl Guest {
             main_lock: MainLock::default(),
             cables,
             ends,
+            steps,
         })
     }
 
@@ -295,6 +302,18 @@ impl Guest {
     /// Returns the ID of its process, if it has one of its own and has been launched.
     pub fn pid(&self) -> Option<i32> {
         self.guest_machine.process()?.pid()
+    }
+
+    /// Returns the steps of its start, and how long each took. The creation of a vCPU (`vcpu`), which comes last, is a part of the step
+    /// after which the firmware serves.
+    pub fn steps(&self) -> impl Iterator<Item = (&'static str, Duration)> {
+        let vcpu = self.guest_machine.vcpu_took().map(|took| ("vcpu", took));
+        self.steps.taken().iter().copied().chain(vcpu)
+    }
+
+    /// Returns the steps of its start, to go on with.
+    pub(crate) fn steps_mut(&mut self) -> &mut Steps {
+        &mut self.steps
     }
 
     /// Returns the queues of its NICs, in the order of the file.

@@ -12,6 +12,7 @@ use config::{Rate, Spin};
 use sandbox::Confinement;
 
 use crate::counts::{CounterRegistration, CounterRegistry};
+use crate::farewell::Farewell;
 use crate::groups::{GuestCounts, IoCounts, RouterCounts};
 use crate::guest::Guest;
 use crate::io_thread::{Idle, IoThread};
@@ -37,6 +38,8 @@ pub struct RunningRouter {
     sharing: BTreeMap<String, CpuSharing>,
     /// Registration of its counters with the readers; ends when dropped.
     registration: Option<CounterRegistration>,
+    /// To be said before it is stopped by order.
+    farewells: Vec<Farewell>,
 }
 
 impl RunningRouter {
@@ -51,9 +54,20 @@ impl RunningRouter {
         let kernel = outlets.iter().filter_map(|outlet| outlet.kernel.clone()).collect();
         let (pulled, changed) = (BTreeSet::new(), BTreeSet::new());
         let (gate, sharing) = (RateLimit::new(guest.plan()), BTreeMap::new());
-        let registration = None;
-        let mut running =
-            Self { threads, router: guest, outside, kernel, gate, pulled, changed, sharing, registration };
+        let (registration, farewells) = (None, Vec::new());
+        let mut running = Self {
+            threads,
+            router: guest,
+            outside,
+            kernel,
+            gate,
+            pulled,
+            changed,
+            sharing,
+            registration,
+            farewells,
+        };
+        running.router.steps_mut().resume();
         let plan = running.router.plan().clone();
         let mut ways = Vec::new();
         let gates = running.gate.nics();
@@ -61,9 +75,10 @@ impl RunningRouter {
             plan.nics.iter().zip(running.router.nics()).zip(outlets).zip(gates)
         {
             let served = (queues, running.router.main_lock());
-            let (way, outside) = connect((&plan, nic), served, outlet, (board, gate))
+            let (mut way, outside) = connect((&plan, nic), served, outlet, (board, gate))
                 .with_context(|| format!("router {}, NIC {}", plan.name, nic.name))?;
             running.outside.push(outside);
+            running.farewells.extend(way.farewell.take());
             ways.push(way);
         }
         for (number, nic) in plan.nics.iter().enumerate() {
@@ -72,6 +87,7 @@ impl RunningRouter {
         running.router.confine(confinement);
         running.router.launch()?;
         running.threads = io_threads(&plan, ways, confinement)?;
+        running.router.steps_mut().end("threads");
         Ok(running)
     }
 
@@ -89,6 +105,13 @@ impl RunningRouter {
     /// Withdraws its counters from the readers.
     pub(crate) fn stop_counting(&mut self) {
         self.registration = None;
+    }
+
+    /// Tells the hosts behind it that it is about to go by order, if it is up.
+    pub(crate) fn bid_farewell(&self) {
+        if self.router.is_ready() {
+            self.farewells.iter().for_each(Farewell::say);
+        }
     }
 
     /// Returns its I/O threads.

@@ -264,8 +264,16 @@ impl Slot {
         if !self.is_active() && self.idle_state == State::Stopped {
             return;
         }
+        self.bid_farewell();
         self.take_down(State::Stopped, context.now);
         context.record_event(&self.plan.name, Kind::Stopped, "on demand");
+    }
+
+    /// Tells the hosts behind the router that it is about to go by order.
+    fn bid_farewell(&self) {
+        if let Some(run) = &self.run {
+            run.router.bid_farewell();
+        }
     }
 
     /// Handles a guest that has powered itself off: the router stays stopped until it is started explicitly.
@@ -331,6 +339,7 @@ impl Slot {
     /// Takes it down with its outlets: the current run, and the previous one if its take-down is not over
     /// yet.
     pub(crate) fn into_take_downs(mut self, now: Instant) -> [TakeDown; 2] {
+        self.bid_farewell();
         let (before, name) = (std::mem::take(&mut self.leaving), self.plan.name.clone());
         let runs = (self.run.take().map(|run| run.router), self.launch.take());
         // In this order: the run, then its outlets.

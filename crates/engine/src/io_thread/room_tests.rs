@@ -133,3 +133,45 @@ fn a_source_whose_frames_wait_for_room_is_tended() {
     }
     drop(thread);
 }
+
+/// A source whose frames do not wait for room, and which shows them in some passes only.
+struct Heedless {
+    source: Box<dyn Source>,
+    passes: u32,
+}
+
+impl Source for Heedless {
+    fn drain(&mut self, budget: usize, take: &mut dyn FnMut(&[Frame<'_>])) -> usize {
+        self.passes = self.passes.wrapping_add(1);
+        if self.passes.is_multiple_of(16) { self.source.drain(budget, take) } else { 0 }
+    }
+
+    fn waits(&self) -> bool {
+        false
+    }
+
+    fn arm(&mut self) -> bool {
+        self.source.arm()
+    }
+
+    fn disarm(&mut self) {
+        self.source.disarm();
+    }
+
+    fn bell(&self) -> Bell<'_> {
+        self.source.bell()
+    }
+}
+
+#[test]
+fn no_thread_sleeps_for_room_that_its_frames_do_not_need() {
+    let (near, far) = pair(256).expect("a wire");
+    let source = Box::new(Heedless { source: Box::new(far.source), passes: 0 });
+    let pumps = vec![Pump { source, sink: Gate::new() }];
+    let idle = Idle::Sleep(Duration::ZERO);
+    let thread = IoThread::spawn("test/vhost", &[], pumps, idle, Confinement::Off).expect("a thread");
+    for turn in 1..=100 {
+        deliver(&*near.sink, 1);
+        wait_for("the frame to leave its source", || thread.counters().frames.get() == turn);
+    }
+}

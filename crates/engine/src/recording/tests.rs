@@ -1,7 +1,13 @@
-use std::io::Read;
+use std::ffi::CString;
+use std::io::{Read, Write};
+use std::os::fd::AsRawFd;
+use std::path::Path;
+use std::sync::mpsc;
+use std::thread;
 
 use frame::Mac;
 use port::{Frame, Null, Sink};
+use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
 use super::*;
 use crate::tracing::{Place, Spot};
@@ -103,16 +109,90 @@ fn what_is_appended_to_a_file_leaves_what_is_there() {
 }
 
 #[test]
+fn a_file_that_cannot_be_emptied_ends_it() {
+    let (board, [rx, _tx]) = board();
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    let unwritable = File::open(file.path()).expect("it is there");
+    let mut recording = start(&board, order(), unwritable).expect("it starts");
+    deliver(&rx, 1);
+    let end = to_the_end(&mut recording);
+    assert_eq!((end.captured, end.complete), (0, false));
+}
+
+/// Two requests of FUSE, and the octets of the header of an answer (include/uapi/linux/fuse.h).
+const OPEN: u32 = 14;
+const INIT: u32 = 26;
+const ANSWER: usize = 16;
+
+/// Answers the requests of FUSE until a file is opened.
+fn serve_until_open(mut server: &File) {
+    let mut request = vec![0; 1 << 17];
+    loop {
+        assert!(server.read(&mut request).expect("a request") >= 16);
+        let word = |at: usize| request[at..].first_chunk::<4>().map_or(0, |word| u32::from_ne_bytes(*word));
+        let opcode = word(4);
+        // Version 7.31, and writes of 4096 octets; an open that is not implemented succeeds.
+        let (error, body) = match opcode {
+            INIT => (0, [7, 31, 0, 0, 0, 4096, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0].map(u32::to_ne_bytes).concat()),
+            _ => (-libc::ENOSYS, Vec::new()),
+        };
+        let mut answer = ((ANSWER + body.len()) as u32).to_ne_bytes().to_vec();
+        answer.extend(error.to_ne_bytes());
+        answer.extend(&request[8..16]);
+        answer.extend(body);
+        server.write_all(&answer).expect("it is asked for");
+        if opcode == OPEN {
+            return;
+        }
+    }
+}
+
+/// Opens a file whose server answers nothing from then on; returns it with the server, without which no thread
+/// waits for it any more.
+fn unanswered(place: &Path) -> Option<(File, File)> {
+    let server = File::options().read(true).write(true).open("/dev/fuse").ok()?;
+    let options = format!("fd={},rootmode=100000,user_id=0,group_id=0", server.as_raw_fd());
+    let options = CString::new(options).expect("text");
+    mount("none", place, "fuse", MountFlags::NOSUID | MountFlags::NODEV, options.as_c_str()).ok()?;
+    let file = thread::scope(|scope| {
+        scope.spawn(|| serve_until_open(&server));
+        File::options().write(true).open(place).expect("it is served")
+    });
+    Some((file, server))
+}
+
+#[test]
+fn neither_a_file_that_does_not_answer_nor_its_end_is_waited_for() {
+    let place = tempfile::NamedTempFile::new().expect("a file");
+    let Some((file, server)) = unanswered(place.path()) else {
+        println!("SKIPPED: this user may not mount a file system of FUSE");
+        return;
+    };
+    let (board, _ends) = board();
+    let (tell, told) = mpsc::channel();
+    let again = file.try_clone().expect("a descriptor");
+    let starter = thread::spawn(move || {
+        for (order, file) in [(RecordingOrder { nic: "lan".into(), ..order() }, again), (order(), file)] {
+            let _ = tell.send(start(&board, order, file).is_ok());
+        }
+    });
+    let next = || told.recv_timeout(Duration::from_secs(30));
+    let seen = (next(), next());
+    drop(server);
+    unmount(place.path(), UnmountFlags::DETACH).expect("it was mounted");
+    starter.join().expect("no panic");
+    assert_eq!(seen, (Ok(false), Ok(true)));
+}
+
+#[test]
 fn a_reader_that_does_not_read_costs_frames_in_the_file_only() {
     let (board, [rx, _tx]) = board();
     let (mut reader, writer) = std::io::pipe().expect("a pipe");
     let order = RecordingOrder { time: Some(Duration::from_millis(300)), ..order() };
     let mut recording =
         start(&board, order, File::from(std::os::fd::OwnedFd::from(writer))).expect("it starts");
-    // More than the buffer and the pipe hold.
-    let since = Instant::now();
+    // More than the buffer and the pipe hold, and nothing is read before all are delivered.
     deliver(&rx, 150_000);
-    assert!(since.elapsed() < Duration::from_secs(30), "who delivers does not wait");
     let end = to_the_end(&mut recording);
     assert!(end.missed > 0 && !end.complete, "{end:?}");
     assert_eq!(end.captured + end.missed, 150_000);

@@ -104,8 +104,12 @@ fn one_that_is_being_launched_is_stopped_and_started() {
     let order = |instance: &mut Instance| instance.stop_router("slow").expect("it is there");
     assert!(two.others_live_while(order));
     assert_eq!(state(&two), Some(State::Stopped));
+    assert_eq!(two.instance.last_start("slow"), None);
     two.instance.start_router("slow").expect("it starts");
     assert!(two.is_running("slow"));
+    let told = two.instance.last_start("slow").unwrap_or_default();
+    let steps: Vec<&str> = told.split(", ").filter_map(|step| step.split(' ').next()).collect();
+    assert_eq!(steps, ["machine", "nics", "threads", "boot"]);
 }
 
 #[test]

@@ -1,3 +1,5 @@
+use std::process::{Command, Stdio};
+
 use proptest::prelude::*;
 
 use super::*;
@@ -74,7 +76,24 @@ fn a_sentence_is_no_answer_and_an_empty_one_is() {
         assert!(protocol.question().ends_with(" json") && !protocol.name().is_empty());
         assert_ne!(protocol.daemon(), Daemon::Zebra);
     }
-    assert_eq!(read(Protocol::Bgp, &" ".repeat(LONGEST + 1)), None);
+}
+
+#[test]
+fn an_answer_that_is_too_long_is_not_read() {
+    let of = |len: usize| format!("{{}}{}", " ".repeat(len - 2));
+    assert_eq!(read(Protocol::Bgp, &of(LONGEST)), Some(vec![]));
+    assert_eq!(read(Protocol::Bgp, &of(LONGEST + 1)), None);
+}
+
+#[test]
+fn a_program_that_answers_without_end_is_not_heard_to_the_end() {
+    let heard = |program: &str, words: &[&str]| {
+        let mut command = Command::new(program);
+        let started = command.args(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+        hear(started.expect("it starts"))
+    };
+    assert_eq!(heard("echo", &["{}"]).as_deref(), Some("{}\n"));
+    assert_eq!(heard("yes", &[]), None);
 }
 
 fn json() -> impl Strategy<Value = Value> {

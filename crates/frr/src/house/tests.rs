@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use super::*;
 
 /// Bounds each wait.
-const LIMIT: Duration = Duration::from_secs(30);
+const LIMIT: Duration = Duration::from_secs(60);
 
 fn house() -> House {
     let network = File::open("/proc/thread-self/ns/net").expect("our own network namespace");

@@ -125,6 +125,22 @@ fn a_judge_that_comes_late_blames_nobody() {
 }
 
 #[test]
+fn a_judge_that_is_late_again_and_again_finds_a_dead_member_all_the_same() {
+    for late_every in [1, 2, 3] {
+        let (mut bench, mut events, mut excused) = (Bench::new(Pace::Serving), Vec::new(), 0);
+        for turn in 0..1000 {
+            if bench.judge.due().is_some() {
+                let later = if turn % late_every == 0 { ms(6) } else { ms(0) };
+                let round = bench.round(later, Signs::default());
+                excused += round.excused;
+                events.extend(round.events);
+            }
+        }
+        assert_eq!((excused, events), (200, vec![(M, Event::Missed), (M, Event::Silent)]));
+    }
+}
+
+#[test]
 fn who_gets_no_cpu_is_not_blamed_for_a_while() {
     let mut bench = Bench::new(Pace::Serving);
     let starved = Signs { passed: 0, is_starved: true };

@@ -24,7 +24,8 @@ impl Router {
         let name = self.wanted.name.clone();
         let lost = Error::of_namespace(&name);
         let namespace = Namespace::new().map_err(&lost)?;
-        let mut own = OwnNamespace::new(namespace, self.own.home.clone()).map_err(&lost)?;
+        let (home, published) = (self.own.home.clone(), self.wanted.published.as_deref());
+        let mut own = OwnNamespace::new(namespace, home, published).map_err(&lost)?;
         mark(&own, &name)?;
         let moving = |e: io::Error| Error::refused(&name, "moving its interfaces into a new namespace", e);
         self.own.send_home().map_err(moving)?;

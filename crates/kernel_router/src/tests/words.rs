@@ -3,9 +3,10 @@
 use std::io;
 
 use crate::error::Refusal;
+use crate::leftover::pair_alias;
 use crate::{
-    Error, Leftover, MovedInterface, NewInterface, Object, Origin, PeerNamespace, Queue, QueueKind, Route,
-    Setting, Step,
+    Error, Leftover, MovedInterface, NewInterface, Object, Origin, OtherEnd, PeerNamespace, Queue, QueueKind,
+    Route, Setting, Step,
 };
 
 fn kept() -> MovedInterface {
@@ -21,10 +22,20 @@ fn an_interface_carries_how_it_was() {
     let had = |alias: &str| MovedInterface { former_alias: alias.to_owned(), ..kept() }.alias();
     assert!(had("rack 7").contains("rack 7") && had("rack 7").len() < 256, "{}", had("rack 7"));
     assert_eq!(had(&"x".repeat(255)), alias, "there is no room for both");
-    let left = Leftover { published: Some("edge".to_owned()), id: None, kept: vec![kept()] };
+    let pairs = vec![OtherEnd { at: None, index: 7 }, OtherEnd { at: Some("lab".to_owned()), index: 8 }];
+    let left = Leftover { published: Some("edge".to_owned()), id: None, kept: vec![kept()], pairs };
     let text = serde_json::to_string(&left).expect("JSON");
     assert_eq!(serde_json::from_str::<Leftover>(&text).expect("a leftover"), left);
     assert!(Leftover::default().is_empty() && !left.is_empty());
+}
+
+#[test]
+fn the_other_end_of_a_pair_carries_the_name_of_its_router() {
+    assert_eq!(pair_alias(Some("edge")), "ringroad edge");
+    assert_eq!(pair_alias(None), "ringroad");
+    let longest = "x".repeat(255 - "ringroad ".len());
+    assert_eq!(pair_alias(Some(&longest)).len(), 255);
+    assert_eq!(pair_alias(Some(&format!("{longest}x"))), "ringroad", "there is no room for it");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Interfaces that somebody pulls out of a router, its name that somebody removes, and threads that an interface cannot have.
 
+use std::mem::ManuallyDrop;
 use std::os::fd::AsFd;
 
 use kernel_router::{Error, Mode, Origin, PeerNamespace, Router, RouterConfig, Surroundings};
@@ -64,6 +65,40 @@ fn a_pair_is_made_again_and_the_old_one_does_not_stay() {
     pull(&router, &elsewhere);
     router.end().expect("ended");
     assert!(!has(&host.kernel(), "outside") && !has(&theirs, "wan"));
+}
+
+#[test]
+fn a_pair_that_was_pulled_out_is_deleted_after_a_sigkill() {
+    support::needs!(Root);
+    let mut host = Host::new(&[]);
+    let elsewhere = Namespace::new().expect("a namespace");
+    let there = Namespace::new().expect("a namespace");
+    let _named = there.publish(&name("there")).expect("published");
+    let theirs = elsewhere.netlink().expect("a socket");
+    for (at, outside) in
+        [(PeerNamespace::Home, &host.home.clone()), (PeerNamespace::Named(name("there")), &there)]
+    {
+        let outside = outside.netlink().expect("a socket");
+        let wanted = || edge(veth("outside", at.clone()), "lost");
+        // The router is not ended, and its name keeps the namespace alive.
+        let killed = ManuallyDrop::new(host.start(wanted()).expect("started"));
+        pull(&killed, &elsewhere);
+        let told = host.told.last().expect("somebody was told").clone();
+        assert_eq!((&told, told.pairs.len()), (&killed.leftover(), 1));
+        told.remove(&host.home).expect("taken away");
+        assert!(!has(&outside, "outside") && !has(&theirs, "wan"));
+        // If the cleaner was killed as well, the next run of the router finds it.
+        let killed = ManuallyDrop::new(host.start(wanted()).expect("started"));
+        pull(&killed, &elsewhere);
+        let told = host.told.last().expect("somebody was told").clone();
+        let router = host.start(wanted()).expect("started");
+        assert!(has(&outside, "outside") && !has(&theirs, "wan"));
+        // A cleaner that is late leaves the pair of that run alone.
+        told.remove(&host.home).expect("nothing is left");
+        assert!(has(&outside, "outside") && router.health().expect("looks")[0].1.is_there);
+        router.end().expect("ended");
+        assert!(!has(&outside, "outside"));
+    }
 }
 
 #[test]

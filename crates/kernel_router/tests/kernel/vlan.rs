@@ -1,4 +1,4 @@
-//! A VLAN is an interface of a router, where the kernel has 802.1Q; elsewhere it is refused in one line.
+//! A VLAN, of one tag or two, is an interface of a router where the kernel has 802.1Q; elsewhere it is refused in one line.
 
 use std::net::UdpSocket;
 use std::time::Duration;
@@ -8,16 +8,31 @@ use netlink::{Kind, Settings};
 
 use crate::host::{Host, has, interface, prefix, veth};
 
-fn edge() -> RouterConfig {
-    let lower = Interface::new("trunk", veth("eth0", PeerNamespace::Router("alice".to_owned())));
-    let vlan = Origin::Vlan { lower: "trunk".to_owned(), id: 7 };
+/// A router with a VLAN, whose frames have one tag or two.
+fn edge(has_two_tags: bool) -> RouterConfig {
+    let trunk = Interface::new("trunk", veth("eth0", PeerNamespace::Router("alice".to_owned())));
     let lan = interface("lan", veth("eth0", PeerNamespace::Router("bob".to_owned())), [10, 0, 2, 1]);
-    RouterConfig::new("edge", vec![lower, lan, interface("guests", vlan, [10, 0, 1, 1])])
+    let service = Origin::ServiceVlan { lower: "trunk".to_owned(), id: 200 };
+    let service = has_two_tags.then(|| Interface::new("service", service));
+    let lower = if has_two_tags { "service" } else { "trunk" }.to_owned();
+    let guests = interface("guests", Origin::Vlan { lower, id: 7 }, [10, 0, 1, 1]);
+    RouterConfig::new("edge", [trunk, lan].into_iter().chain(service).chain([guests]).collect())
 }
 
 #[test]
 fn a_vlan_is_refused_in_one_line_or_forwards() {
     support::needs!(Root);
+    is_refused_or_forwards(false);
+}
+
+#[test]
+fn a_vlan_with_two_tags_is_refused_in_one_line_or_forwards() {
+    support::needs!(Root);
+    is_refused_or_forwards(true);
+}
+
+fn is_refused_or_forwards(has_two_tags: bool) {
+    let edge = || edge(has_two_tags);
     let mut host = Host::new(&["alice", "bob"]);
     let mut router = match host.start(edge()) {
         Ok(router) => router,
@@ -35,8 +50,13 @@ fn a_vlan_is_refused_in_one_line_or_forwards() {
     let settle = |station: &str, link: &str, own: [u8; 4], gateway: [u8; 4]| {
         let kernel = host.others[station].netlink().expect("a socket");
         kernel.set_link("eth0", &Settings::default().up(true)).expect("up");
-        let lower = kernel.link("eth0").expect("a link").index;
+        let mut lower = kernel.link("eth0").expect("a link").index;
         if link != "eth0" {
+            if has_two_tags {
+                let up = Settings::default().name("service").up(true);
+                kernel.make_link(Kind::ServiceVlan { lower, id: 200 }, &up).expect("a service VLAN");
+                lower = kernel.link("service").expect("a link").index;
+            }
             kernel.make_link(Kind::Vlan { lower, id: 7 }, &Settings::default().name(link)).expect("a VLAN");
             kernel.set_link(link, &Settings::default().up(true)).expect("up");
         }

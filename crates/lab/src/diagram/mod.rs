@@ -31,6 +31,8 @@ pub struct Diagram {
     pub svg: String,
     /// One line for each router, with its stations in order.
     pub lines: Vec<String>,
+    /// Names of the paths that this host cannot run, with the reasons.
+    pub not_run: Vec<(String, String)>,
 }
 
 /// Returns the names of all diagrams.
@@ -54,13 +56,20 @@ pub fn draw(name: &str, title: &str, options: &Options) -> Result<Diagram> {
     match drawing.shows {
         Shows::Paths => {
             let of_room = |room: &Room| paths(&config::parse(&room.text, "lab.toml")?, &room.seen);
-            let paths = rooms.iter().map(of_room).collect::<Result<Vec<_>>>()?.concat();
-            Ok(Diagram { svg: svg(title, &paths), lines: paths.iter().map(Path::line).collect() })
+            let mut paths = rooms.iter().map(of_room).collect::<Result<Vec<_>>>()?.concat();
+            let mut not_run = Vec::new();
+            match drawing.by_functions() {
+                Some((_, Ok(room))) => paths.extend(of_room(&room)?),
+                Some((name, Err(why))) => not_run.push((name.to_owned(), format!("{why:#}"))),
+                None => {}
+            }
+            Ok(Diagram { svg: svg(title, &paths), lines: paths.iter().map(Path::line).collect(), not_run })
         }
         Shows::Stages => {
             let room = rooms.first().context("no room was opened")?;
             let graph = graph(&config::parse(&room.text, "lab.toml")?, &room.seen)?;
-            Ok(Diagram { svg: svg_of_stages(title, &graph), lines: vec![graph.line()] })
+            let (svg, lines) = (svg_of_stages(title, &graph), vec![graph.line()]);
+            Ok(Diagram { svg, lines, not_run: Vec::new() })
         }
         Shows::Functions => {
             let room = rooms.first().context("no room was opened")?;
@@ -69,7 +78,8 @@ pub fn draw(name: &str, title: &str, options: &Options) -> Result<Diagram> {
             let stations = functions(&room.trace, &interfaces, &room.threads);
             ensure!(!stations.is_empty(), "no tracepoint of this host tells of the frame");
             let path = Path { router: "vr1".to_owned(), stations };
-            Ok(Diagram { svg: svg(title, std::slice::from_ref(&path)), lines: vec![path.line()] })
+            let svg = svg(title, std::slice::from_ref(&path));
+            Ok(Diagram { svg, lines: vec![path.line()], not_run: Vec::new() })
         }
     }
 }

@@ -62,11 +62,13 @@ fn path(router: &Router, seen: &Seen) -> Result<Path> {
         space: Space::User,
         part: Some(part.to_owned()),
     };
-    let mut stations = vec![end("load", "packet socket", "traffic generator")];
+    // Behind the port of a virtual function is a cable.
+    let what = |nic: &Nic, here| if nic.attach.kind() == "vf" { "another host" } else { here };
+    let mut stations = vec![end("load", what(first, "packet socket"), "traffic generator")];
     stations.extend(before((router, first), seen, Direction::In)?);
     stations.push(forwards(router, seen)?);
     stations.extend(before((router, second), seen, Direction::Out)?.into_iter().rev());
-    stations.push(Station { space: Space::Kernel, ..end("sink", "counts", "traffic sink") });
+    stations.push(Station { space: Space::Kernel, ..end("sink", what(second, "counts"), "traffic sink") });
     Ok(Path { router: router.name.clone(), stations })
 }
 
@@ -96,7 +98,11 @@ fn before((router, nic): (&Router, &Nic), seen: &Seen, direction: Direction) -> 
     let outer = if kind == "veth" { None } else { seen.other_ends.get(interface) };
     for name in outer.into_iter().map(String::as_str).chain([interface]) {
         ensure!(seen.outside.contains(name), "there is no interface {name} for NIC {} to stand on", nic.name);
-        let what = if kind == "tap" { "TAP" } else { "interface" };
+        let what = match kind {
+            "tap" => "TAP",
+            "vf" => "port, physical function",
+            _ => "interface",
+        };
         stations.push(outside(name, what));
     }
     if router.engine.is_some_and(Engine::is_kernel) {
@@ -128,6 +134,7 @@ fn inside(router: &Router, nic: &Nic, seen: &Seen) -> Result<Station> {
     ensure!(is_there, "router {} has no interface {}", router.name, nic.name);
     let what = match nic.attach.kind() {
         "tap" | "bridge" => "veth",
+        "vf" => "virtual function",
         kind => kind,
     };
     let (name, what) = (nic.name.clone(), what.to_owned());

@@ -42,6 +42,21 @@ fn a_frame_for_a_container_stays_in_the_kernel() {
 }
 
 #[test]
+fn a_frame_by_virtual_functions_comes_from_another_host_by_a_port() {
+    let text = "[[router]]\nname = \"vr1\"\nengine = \"lxc\"\n\
+        [[router.nic]]\nname = \"near\"\nattach = \"vf:eth0\"\nfunction = 0\naddress = \"198.18.0.1/24\"\n\
+        [[router.nic]]\nname = \"far\"\nattach = \"vf:eth1\"\nfunction = 3\naddress = \"198.19.0.1/24\"\n";
+    let inside = [("vr1".to_owned(), set(&["lo", "near", "far"]))].into();
+    let seen = Seen { outside: set(&["lo", "eth0", "eth1"]), inside, ..Seen::default() };
+    let line = found(text, &seen).unwrap()[0].line();
+    let wanted = "load (another host) > eth0 (port, physical function) > near (virtual function) > \
+        IP forwarding (the host's kernel) > far (virtual function) > eth1 (port, physical function) > sink (another host)";
+    assert_eq!(line, wanted);
+    let without = Seen { outside: set(&["lo", "eth0"]), ..seen };
+    assert!(found(text, &without).unwrap_err().to_string().contains("eth1"));
+}
+
+#[test]
 fn a_frame_for_a_machine_goes_to_a_program_and_back() {
     let seen = seen(&[], &["vcpu0", "vhost"]);
     let paths = found(MACHINE, &seen).unwrap();
@@ -215,14 +230,16 @@ const TRACE: &str = "# tracer: nop
      l1f20a/vhost-71     [001] .....   100.000007: sys_exit: NR 1 = 8
             sshd-9       [000] .....   100.000008: sys_exit: NR 1 = 40
      l1f20a/vcpu0-72     [001] .....   100.000009: kvm_fast_mmio: fast mmio at gpa 0xfe003000
-     l1f20a/vhost-71     [001] .....   100.000010: sys_exit: NR 20 = 72
+     l1f20a/vhost-71     [001] .....   100.000010: sys_enter: NR 1 (b, 7f0c11ff, 8, 0, 7f0c, 1)
+     l1f20a/vhost-71     [001] .....   100.000010: sys_enter: NR 20 (9, 7f0c1100, 2, 0, 7f0c, 1)
      l1f20a/vhost-71     [001] b....   100.000011: net_dev_queue: dev=far0 skbaddr=00000000a2 len=60
      l1f20a/vhost-71     [001] b....   100.000012: net_dev_queue: dev=far0 skbaddr=00000000a2 len=60
+     l1f20a/vhost-71     [001] .....   100.000013: sys_exit: NR 20 = 72
 ";
 
 #[test]
 fn functions_are_those_of_the_frame_in_the_order_of_the_trace() {
-    let threads = [(71, "vhost".to_owned()), (72, "vcpu0".to_owned())].into();
+    let threads = ["vhost", "vcpu0"].map(|role| (format!("l1f20a/{role}"), role.to_owned())).into();
     let stations = functions(TRACE, &set(&["near0", "far0"]), &threads);
     let path = Path { router: "vr1".to_owned(), stations };
     assert_eq!(

@@ -47,6 +47,9 @@ struct Times {
     exits: u64,
     /// Since the start of the process, if [`STARTED`] was set.
     since_start: Option<f64>,
+    /// The steps in which the virtual machine and its devices were created, and the creation of the vCPU; empty for a command, which does
+    /// not report them.
+    steps: Vec<(&'static str, f64)>,
 }
 
 /// Returns both cases; only the first if this program is not the lab's, or was itself started by the second case.
@@ -98,6 +101,14 @@ fn as_many_as_fit(length: Duration, boot: impl Fn() -> Result<Times>) -> Result<
     if let Some(Some(since)) = boots.first().map(|boot| boot.since_start) {
         more.push(SINCE_START, since);
     }
+    // Each boot has the same steps.
+    for number in 0..boots.first().map_or(0, |boot| boot.steps.len()) {
+        let steps: Vec<_> = boots.iter().filter_map(|boot| boot.steps.get(number)).collect();
+        let took: Vec<f64> = steps.iter().map(|(_, took)| *took).collect();
+        if let (Some((step, _)), Some(median)) = (steps.first(), stats::median(&took)) {
+            more.push(format!("{step}_ms"), median);
+        }
+    }
     Ok(Sample { value: median(|boot| boot.all), more, ..Sample::default() })
 }
 
@@ -135,6 +146,7 @@ fn boot(plan: &Router, options: &Options) -> Result<Times> {
         first_frame: ms(ready, end),
         exits: exits(&router),
         since_start,
+        steps: router.steps().map(|(step, took)| (step, took.as_secs_f64() * 1e3)).collect(),
     };
     router.stop();
     // The sink also checks the router's announcements, which are not the generator's frames.
@@ -179,5 +191,6 @@ fn started(program: &Path, options: &Options) -> Result<Times> {
         first_frame: figure("first_frame_ms"),
         exits: figure("exits") as u64,
         since_start: None,
+        steps: Vec::new(),
     })
 }

@@ -85,6 +85,12 @@ fn boot_ends_with_a_forwarded_frame() {
         // Each of them is a median of its own.
         assert!(parts > 0.0 && parts < 2.0 * line.median, "{line}");
         assert!(figure(&line, "exits") > 0.0);
+        let steps: &[&str] = if engine == "kvm" {
+            &["create_ms", "memory_ms", "irqchip_ms", "image_ms", "lines_ms", "nics_ms", "vcpu_ms"]
+        } else {
+            &["machine_ms", "nics_ms"]
+        };
+        assert!(steps.iter().all(|step| line.get(step).is_some()), "{line}");
     }
 }
 

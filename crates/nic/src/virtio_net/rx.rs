@@ -116,18 +116,30 @@ impl Lease {
     /// chains that took.
     #[inline(always)]
     fn assign(&mut self, frames: &[Frame<'_>], most: usize) -> (usize, usize) {
-        let (pairs, takes) = (frames.iter().zip(self.burst.chains()), self.takes);
+        let (pairs, mut left) = (frames.iter().zip(self.burst.chains()), Offload::NONE);
         self.single_buffer.extend(pairs.map_while(|(frame, chain)| {
-            let fits = frame.len() + HEADER <= chain.only().len();
-            // One branch a frame.
-            (fits & takes.has(frame.offload().needed())).then_some(frame.len() as u32)
+            // Offloads are compared once a burst; a frame only adds its own.
+            left = left.with(frame.offload());
+            (frame.len() + HEADER <= chain.only().len()).then_some(frame.len() as u32)
         }));
+        if !self.takes.has(left.needed()) {
+            self.keep_accepted(frames);
+        }
         let single_buffer = self.single_buffer.len();
         if single_buffer == frames.len().min(self.burst.len()) {
             (single_buffer, single_buffer)
         } else {
             self.assign_rest(frames, most)
         }
+    }
+
+    /// Keeps only those of the leading frames that precede the first one whose offloads the driver does not accept.
+    #[cold]
+    #[inline(never)]
+    fn keep_accepted(&mut self, frames: &[Frame<'_>]) {
+        let takes = self.takes;
+        let accepted = frames.iter().take_while(|frame| takes.has(frame.offload().needed())).count();
+        self.single_buffer.truncate(accepted);
     }
 
     /// Assigns places to the frames after the straight ones.
@@ -359,18 +371,11 @@ impl Posted {
             bytes += u64::from(place.len);
             complete_several(&mut self.queue, &lease.burst, place);
         }
-        if lease.large > 0 {
-            self.count_large(lease, ledger);
-        }
-        let (frames, too_long) = ((lease.single_buffer.len() + lease.places.len()) as u64, lease.too_long);
-        if lease.not_accepted > 0 {
-            // Threads that complete offloads write it too, without the lock.
-            ledger.drop_bad_offload.add_shared(lease.not_accepted);
+        let frames = (lease.single_buffer.len() + lease.places.len()) as u64;
+        if lease.large | lease.too_long | lease.not_accepted != 0 {
+            self.count_unusual(lease, ledger);
         }
         lease.clear(0);
-        if too_long > 0 {
-            ledger.drop_too_long.add(too_long);
-        }
         if frames == 0 {
             return false;
         }
@@ -385,8 +390,22 @@ impl Posted {
 }
 
 impl Posted {
-    /// Counts large frames, and updates the estimate of the chains that one fills.
+    /// Counts frames that were dropped, and large ones.
     #[cold]
+    fn count_unusual(&mut self, lease: &Lease, ledger: &NicDirection) {
+        if lease.too_long > 0 {
+            ledger.drop_too_long.add(lease.too_long);
+        }
+        if lease.not_accepted > 0 {
+            // Threads that complete offloads write it too, without the lock.
+            ledger.drop_bad_offload.add_shared(lease.not_accepted);
+        }
+        if lease.large > 0 {
+            self.count_large(lease, ledger);
+        }
+    }
+
+    /// Counts large frames, and updates the estimate of the chains that one fills.
     fn count_large(&mut self, lease: &Lease, ledger: &NicDirection) {
         ledger.left_segments.add(lease.large);
         let first = lease.places.first().and_then(|place| chains_of(&lease.burst, place).first());

@@ -175,6 +175,90 @@ fn what_has_no_flow_goes_to_queue_0() {
     }
 }
 
+/// Addresses, protocol and ports of an IPv6 packet.
+#[derive(Clone, Copy, Debug)]
+struct Packet6 {
+    source: (u128, u16),
+    destination: (u128, u16),
+    protocol: u8,
+}
+
+const UDP6: Packet6 = Packet6 {
+    source: (0x2001_0db8 << 96 | 2, 1024),
+    destination: (0x2001_0db8_0001 << 80 | 2, 2000),
+    protocol: 17,
+};
+
+impl Packet6 {
+    fn back(self) -> Self {
+        Self { source: self.destination, destination: self.source, ..self }
+    }
+
+    /// Returns its frame of 64 octets.
+    fn frame(self) -> Vec<u8> {
+        let mut octets = vec![0; 64];
+        octets[12..15].copy_from_slice(&[0x86, 0xdd, 0x60]);
+        octets[20] = self.protocol;
+        octets[22..38].copy_from_slice(&self.source.0.to_be_bytes());
+        octets[38..54].copy_from_slice(&self.destination.0.to_be_bytes());
+        octets[54..56].copy_from_slice(&self.source.1.to_be_bytes());
+        octets[56..58].copy_from_slice(&self.destination.1.to_be_bytes());
+        octets
+    }
+}
+
+proptest! {
+    #[test]
+    fn both_directions_of_ipv6_meet_and_tags_change_nothing(
+        source: (u128, u16), destination: (u128, u16), queues in 1..=64_u64, label in any::<[u8; 3]>(),
+        protocol in prop_oneof![Just(17), Just(6), any::<u8>()],
+    ) {
+        let packet = Packet6 { source, destination, protocol };
+        let mut there = packet.frame();
+        // Neither the flow label nor the hop limit belongs to the flow.
+        (there[15], there[16], there[17], there[21]) = (label[0], label[1], label[2], label[0]);
+        let chosen = |octets: &[u8]| queue(Bytes::from_slice(&mut octets.to_vec()), queues, Hash::Symmetric);
+        prop_assert!(u64::from(chosen(&there)) < queues);
+        prop_assert_eq!(chosen(&there), chosen(&packet.back().frame()));
+        prop_assert_eq!(chosen(&there), chosen(&tagged(&there, &[[0x88, 0xa8], [0x81, 0]])));
+        prop_assert_eq!(queue_of(&there, queues), queue_of(&packet.frame(), queues));
+    }
+}
+
+#[test]
+fn ipv6_flows_are_spread_over_all_queues() {
+    let flows: [fn(u16) -> Packet6; 4] = [
+        |n| Packet6 { source: (UDP6.source.0, n), ..UDP6 },
+        |n| Packet6 { source: (UDP6.source.0 + u128::from(n), 1024), ..UDP6 },
+        |n| Packet6 { destination: (UDP6.destination.0 + (u128::from(n) << 64), 443), ..UDP6 },
+        |n| Packet6 { source: (UDP6.source.0 + u128::from(n), n), protocol: 6, ..UDP6 },
+    ];
+    for (what, flow) in flows.into_iter().enumerate() {
+        for hash in [Hash::Flow, Hash::Symmetric] {
+            let mut counts = [0_u32; 8];
+            for n in 0..4096 {
+                let mut octets = flow(n).frame();
+                counts[usize::from(queue(Bytes::from_slice(&mut octets), 8, hash))] += 1;
+            }
+            assert!(counts.iter().all(|count| (256..1024).contains(count)), "{what}, {hash:?}: {counts:?}");
+        }
+    }
+}
+
+#[test]
+fn ipv6_packets_with_extension_headers_go_by_their_addresses() {
+    let fragment = Packet6 { protocol: 44, ..UDP6 };
+    let later = Packet6 { source: (UDP6.source.0, 7), destination: (UDP6.destination.0, 9), ..fragment };
+    assert_eq!(queue_of(&fragment.frame(), 64), queue_of(&later.frame(), 64));
+    // Too short for ports, and for addresses; and of another version than its ethertype says.
+    let without = Packet6 { source: (UDP6.source.0, 0), destination: (UDP6.destination.0, 0), ..UDP6 };
+    assert_eq!(queue_of(&UDP6.frame()[..57], 64), queue_of(&without.frame(), 64));
+    assert_eq!(queue_of(&UDP6.frame()[..53], 64), 0);
+    let mut strange = UDP6.frame();
+    strange[14] = 0x45;
+    assert_eq!(queue_of(&strange, 64), 0);
+}
+
 #[test]
 fn a_packet_too_short_for_its_ports_goes_by_its_addresses() {
     let frame = UDP.frame(0);

@@ -202,7 +202,9 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
                 continue;
             }
             let until = self.now.saturating_add(TENTATIVE).max(1);
-            self.nics[nic].six.own.iter_mut().for_each(|own| own.tentative_until = until);
+            for own in &mut self.nics[nic].six.own {
+                (own.tentative_until, own.is_optimistic) = (until, self.shares_addresses);
+            }
             if !self.keeper {
                 continue;
             }

@@ -23,6 +23,20 @@ pub(crate) struct Own {
     pub(crate) prefix: u8,
     /// Time in milliseconds until which another station may object; 0: nobody can any more.
     pub(crate) tentative_until: u64,
+    /// True if it is used before that time (RFC 4429).
+    pub(crate) is_optimistic: bool,
+}
+
+impl Own {
+    /// Returns an address to which nobody can object.
+    const fn new(ip: u128, prefix: u8) -> Self {
+        Self { ip, prefix, tentative_until: 0, is_optimistic: false }
+    }
+
+    /// Returns true if it may be used, unless another station has it.
+    const fn is_usable(&self) -> bool {
+        self.tentative_until == 0 || self.is_optimistic
+    }
 }
 
 /// The groups of a NIC: one for each own address, one for the network of each but the link-local one, and that of all routers.
@@ -46,11 +60,11 @@ impl Six {
         if !interface.addresses6.is_empty() {
             let given = interface.addresses6.iter().find(|address| ipv6::is_link_local(address.ip));
             let ip = given.map_or_else(|| ipv6::link_local(interface.mac), |address| address.ip);
-            own.push(Own { ip, prefix: LINK_LOCAL_PREFIX, tentative_until: 0 });
+            own.push(Own::new(ip, LINK_LOCAL_PREFIX));
         }
         let others = interface.addresses6.iter().filter(|address| !ipv6::is_link_local(address.ip));
         for address in others.take(MAX_ADDRESSES) {
-            own.push(Own { ip: address.ip, prefix: address.prefix, tentative_until: 0 });
+            own.push(Own::new(address.ip, address.prefix));
         }
         let advertising = interface.advertise.filter(|_| !own.is_empty()).map(Advertising::new);
         Self { own, advertising, report_due: None, reports_v1_until: 0 }
@@ -120,8 +134,7 @@ fn suitability(source: u128, destination: u128) -> (bool, u8, bool, u32) {
 
 /// Returns the best source on a NIC for this destination; tentative and duplicate addresses are not used.
 fn best_of(nics: &[Nic], (at, neighbours): (usize, &Neighbours<'_>), destination: u128) -> Option<u128> {
-    let usable =
-        |(index, own): &(usize, &Own)| own.tentative_until == 0 && !neighbours.is_duplicate(at as u8, *index);
+    let usable = |(index, own): &(usize, &Own)| own.is_usable() && !neighbours.is_duplicate(at as u8, *index);
     let own = nics.get(at)?.six.own.iter().enumerate().filter(usable);
     own.map(|(_, own)| own.ip).max_by_key(|ip| suitability(*ip, destination))
 }
@@ -148,7 +161,7 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
 
     /// Returns true if `ip` is an own address that may still prove to be another station's.
     pub(crate) fn is_tentative6(&self, ip: u128) -> bool {
-        self.nics.iter().flat_map(|own| &own.six.own).any(|own| own.ip == ip && own.tentative_until != 0)
+        self.nics.iter().flat_map(|own| &own.six.own).any(|own| own.ip == ip && !own.is_usable())
     }
 
     /// Returns true if `ip` is an address of NIC `nic` that no other station has.
@@ -177,7 +190,7 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
     /// Returns the link-local address of NIC `nic`, if it may be used.
     pub(crate) fn link_local(&self, nic: usize) -> Option<u128> {
         let first = self.nics.get(nic)?.six.own.first()?;
-        let usable = first.tentative_until == 0 && !self.neighbours.is_duplicate(nic as u8, 0);
+        let usable = first.is_usable() && !self.neighbours.is_duplicate(nic as u8, 0);
         usable.then_some(first.ip)
     }
 }

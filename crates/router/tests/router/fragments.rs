@@ -35,7 +35,7 @@ fn the_pieces_are_the_packet() {
         // 552 octets of payload fit into a fragment of 576 octets less the header, in units of 8.
         assert_eq!(sent.len(), payload.len().div_ceil(552));
         assert_eq!(lab.counters.forwarded.get(), 1);
-        assert_eq!(lab.counters.originated.get(), 3 + sent.len() as u64 - 1);
+        assert_eq!(lab.counters.originated.get(), 6 + sent.len() as u64 - 1);
         lab.only_drop("", 0);
     }
 }

@@ -136,7 +136,7 @@ proptest! {
     ) {
         let mut lab = Lab::default();
         lab.world.free = buffers;
-        let mut sent = 3;
+        let mut sent = lab.counters.originated.get();
         for (frames, pause) in rounds {
             for (nic, frame) in frames {
                 lab.world.rx[usize::from(nic)].push_back(frame);

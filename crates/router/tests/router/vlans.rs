@@ -14,9 +14,9 @@ pub(crate) const TWO: [Tag; 2] = [Tag::new(vlan::SERVICE, 200), Tag::new(vlan::C
 
 fn lab() -> Lab {
     let mut lab = Lab::wanted(table(), &Wanted { vlans: true, ..USUAL });
-    // Each interface announces its address, those of VLANs with their tags.
+    // Each interface announces its address twice, those of VLANs with their tags.
     let announced = [0, 1, 2].map(|nic| lab.world.sent(nic));
-    assert_eq!(announced.each_ref().map(Vec::len), [2, 2, 1]);
+    assert_eq!(announced.each_ref().map(Vec::len), [4, 4, 2]);
     assert_eq!(tags_of(&announced[0][1]), ONE);
     assert_eq!(tags_of(&announced[1][1]), TWO);
     lab

@@ -181,6 +181,7 @@ pub(crate) struct Wanted<'w> {
     pub(crate) without_six: Option<u8>,
     pub(crate) advertise: Option<&'w Advertise<'w>>,
     pub(crate) redirects: bool,
+    pub(crate) shares_addresses: bool,
     /// Whether it has VLAN 100 of NIC 0, 10.0.3.1/24, and VLAN 200.100 of NIC 1, 10.0.4.1/24; IPv6 as on NICs of these numbers.
     pub(crate) vlans: bool,
     /// Filter of sources of its NICs.
@@ -193,6 +194,7 @@ pub(crate) const USUAL: Wanted<'static> = Wanted {
     without_six: None,
     advertise: None,
     redirects: false,
+    shares_addresses: false,
     vlans: false,
     reverse_path: ReversePath::Off,
 };
@@ -200,7 +202,7 @@ pub(crate) const USUAL: Wanted<'static> = Wanted {
 impl Lab {
     pub(crate) fn new(neighbours: &'static Neighbours<'static>, first: bool) -> Self {
         let mut lab = Self::wanted(neighbours, &Wanted { first, ..USUAL });
-        (0..3).for_each(|nic| assert_eq!(lab.world.sent(nic).len(), usize::from(first)));
+        (0..3).for_each(|nic| assert_eq!(lab.world.sent(nic).len(), 2 * usize::from(first)));
         lab
     }
 
@@ -210,10 +212,10 @@ impl Lab {
         Self::built(neighbours, wanted, addresses.each_ref().map(|one| &one[..]))
     }
 
-    /// Creates a router with IPv6, whose addresses are confirmed, and forgets what it has sent for that.
+    /// Creates a router with IPv6, whose addresses are confirmed and announced, and forgets what it has sent for that.
     pub(crate) fn six() -> Self {
         let mut lab = Self::wanted(table(), &Wanted { six: true, ..USUAL });
-        lab.wait(1000);
+        (0..2).for_each(|_| lab.wait(1000));
         (0..3).for_each(|nic| drop(lab.world.sent(nic)));
         lab
     }
@@ -223,7 +225,7 @@ impl Lab {
         let mut chunks = own.chunks(8);
         let addresses = [(); 3].map(|()| chunks.next().unwrap_or_default());
         let mut lab = Self::built(table(), &USUAL, addresses);
-        (0..3).for_each(|nic| assert_eq!(lab.world.sent(nic).len(), addresses[nic].len()));
+        (0..3).for_each(|nic| assert_eq!(lab.world.sent(nic).len(), 2 * addresses[nic].len()));
         lab
     }
 
@@ -285,11 +287,16 @@ impl Lab {
             keeper: wanted.first,
             answers_arp: wanted.first,
             redirects: wanted.redirects,
+            shares_addresses: wanted.shares_addresses,
             table: 0,
         };
         let router = Router::new(&config, parts);
         let mut lab = Self { world: World::new(3), router, counters, vlan_counters, neighbours };
         lab.router.poll(&mut lab.world);
+        // With IPv6 the tests begin when it has just started; otherwise when its addresses were announced for the second time.
+        if !wanted.six {
+            lab.wait(2000);
+        }
         lab
     }
 

@@ -38,6 +38,9 @@ const MEETING: [&str; 1] = ["peer"];
 /// Trials of classes that serve NICs.
 const SERVING: [&str; 3] = ["timer", "pins", "tunnel"];
 
+/// Trials of classes that move frames.
+const MOVING: [&str; 1] = ["queue"];
+
 pub(crate) fn names(class: Class) -> Vec<&'static str> {
     let control = if class == Class::Control { &CONTROL[..] } else { &[] };
     let serving =
@@ -45,7 +48,8 @@ pub(crate) fn names(class: Class) -> Vec<&'static str> {
     let second = if [Class::Control, Class::NewVcpu].contains(&class) { &SECOND[..] } else { &[] };
     let meets = [Class::Control, Class::Peer, Class::Backend].contains(&class);
     let meeting = if meets { &MEETING[..] } else { &[] };
-    EVERY.iter().chain(control).chain(serving).chain(second).chain(meeting).copied().collect()
+    let moving = if [Class::Control, Class::Vhost].contains(&class) { &MOVING[..] } else { &[] };
+    EVERY.iter().chain(control).chain(serving).chain(second).chain(meeting).chain(moving).copied().collect()
 }
 
 /// Number of panics in a trial, each with its message.
@@ -97,6 +101,10 @@ pub(crate) fn prepare(name: &str) -> Box<dyn FnOnce() + Send> {
             near.connect(far.local_addr().unwrap()).unwrap();
             far.connect(near.local_addr().unwrap()).unwrap();
             Box::new(move || tunnel(&near, &far))
+        }
+        "queue" => {
+            let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+            Box::new(move || queue(&socket))
         }
         "heap" => Box::new(heap),
         "trim" => Box::new(trim),
@@ -180,6 +188,16 @@ fn tunnel(near: &UdpSocket, far: &UdpSocket) {
     assert_eq!(poll(&mut [PollFd::new(far, PollFlags::IN)], None).unwrap(), 1);
     let mut octets = [0; 100];
     assert_eq!(recv(far, &mut octets[..], RecvFlags::DONTWAIT).unwrap().0, 60);
+}
+
+/// Asks how much waits at a socket (SO_MEMINFO): nothing, and there is a limit.
+fn queue(socket: &UdpSocket) {
+    let (mut found, mut len) = ([0_u32; 2], 8);
+    let (fd, value) = (socket.as_raw_fd(), (&raw mut found).cast());
+    // SAFETY: the kernel writes at most `len` octets there, which are numbers, and the length before the call returns.
+    let done = unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, 55, value, &raw mut len) };
+    assert_eq!((done, found[0]), (0, 0));
+    assert!(found[1] > 0);
 }
 
 fn heap() {

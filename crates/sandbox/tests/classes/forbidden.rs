@@ -36,7 +36,7 @@ pub(crate) fn is_forbidden(class: Class, call: &Call) -> bool {
         "mmap-file" => ![Class::Control, Class::NewVcpu, Class::Backend].contains(&class),
         "seccomp" | "ioctl-new-vcpu" => ![Class::Control, Class::NewVcpu].contains(&class),
         "ioctl-vhost-net" => ![Class::Control, Class::NewVcpu, Class::VcpuVhostNet].contains(&class),
-        // Options other than the peer's credentials.
+        // Options other than the peer's credentials, and how much waits.
         "getsockopt" => class != Class::Control,
         "sendto" => ![Class::Control, Class::Peer, Class::Backend].contains(&class),
         // Without MSG_DONTWAIT.

@@ -90,6 +90,16 @@ pub(crate) fn lasting(
     }
 }
 
+/// Waits until something is so.
+#[track_caller]
+pub(crate) fn wait_until(what: &str, is_so: impl Fn() -> bool) {
+    let end = Instant::now() + Duration::from_secs(60);
+    while !is_so() {
+        assert!(Instant::now() < end, "not within a minute: {what}");
+        sleep(Duration::from_millis(5));
+    }
+}
+
 /// Objects of this test that are still on the host.
 pub(crate) fn left_over(host: &Host) -> Vec<PathBuf> {
     let bases = [&host.cpu, &host.cpuset].map(|found| found.as_ref().ok().map(|found| found.base.clone()));

@@ -21,7 +21,7 @@ impl Edit {
     /// Whether it is about the number of routers or balancers of a group.
     pub(super) fn moves_routers(&self) -> bool {
         let key = self.key.as_str();
-        [GroupKind::AWAKE_KEY, GroupKind::BALANCERS_KEY].contains(&key)
+        [GroupKind::AWAKE_KEY, GroupKind::SPARE_KEY, GroupKind::BALANCERS_KEY].contains(&key)
             || GroupKind::MEMBERS_KEYS.contains(&key)
     }
 

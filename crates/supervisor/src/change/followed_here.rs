@@ -1,14 +1,14 @@
-//! Differences between two plans that the supervisor itself follows, as `apply` reports them: the address of the metrics, and the
-//! bounds on the number of a group's members. Pure.
+//! Differences between two plans that the supervisor itself follows, as `apply` reports them: the address of the metrics, the bounds on
+//! the number of a group's members, and its spare ones. Pure.
 
 use api::Change;
-use config::{GROUP, Group, Plan};
+use config::{GROUP, Group, GroupKind, Plan};
 
 /// Lists these changes.
 pub(super) fn changes(from: &Plan, to: &Plan) -> Vec<Change> {
     let both = to.groups.iter().filter_map(|new| Some((from.group(&new.name)?, new)));
-    let scales = both.flat_map(|(old, new)| of_scale(old, new));
-    let all = of_metrics(from, to).into_iter().chain(scales);
+    let numbers = both.flat_map(|(old, new)| of_numbers(old, new));
+    let all = of_metrics(from, to).into_iter().chain(numbers);
     all.map(|what| Change { hitless: true, what, why: None }).collect()
 }
 
@@ -17,9 +17,9 @@ fn of_metrics(from: &Plan, to: &Plan) -> Option<String> {
     (old != new).then(|| format!("telemetry: prometheus = {}", shown(new.as_ref())))
 }
 
-/// Keys of `scale` that differ.
-fn of_scale(old: &Group, new: &Group) -> Vec<String> {
-    let keys = GROUP.iter().filter(|key| key.name.starts_with("scale."));
+/// Keys of `scale` that differ, and the number of spare members.
+fn of_numbers(old: &Group, new: &Group) -> Vec<String> {
+    let keys = GROUP.iter().filter(|key| key.name.starts_with("scale.") || key.name == GroupKind::SPARE_KEY);
     let differing = keys.filter(|key| key.value(old) != key.value(new));
     differing.map(|key| format!("group {}: {} = {}", new.name, key.name, shown(key.value(new)))).collect()
 }
@@ -57,8 +57,10 @@ mod tests {
         let few = group("scale = { min = 1, max = 4 }");
         let many = group("scale = { min = 1, max = 6, surplus = \"end\" }");
         assert!(told(&few, &few).is_empty());
-        assert_eq!(told(&few, &many), ["group core: scale.max = 6", "group core: scale.surplus = end"]);
-        let none = ["min", "max", "target", "surplus"].map(|key| format!("group core: scale.{key} = none"));
-        assert_eq!(told(&few, &group("")), none);
+        let due = ["spare = none", "scale.max = 6", "scale.surplus = end"];
+        assert_eq!(told(&few, &many), due.map(|what| format!("group core: {what}")));
+        let keys = ["spare", "scale.min", "scale.max", "scale.target", "scale.surplus"];
+        assert_eq!(told(&few, &group("")), keys.map(|key| format!("group core: {key} = none")));
+        assert_eq!(told(&group(""), &group("spare = 2")), ["group core: spare = 2"]);
     }
 }

@@ -10,6 +10,7 @@ use config::{Plan, Router};
 use link::{PlanWithSupplies, ToPlane};
 use telemetry::Kind;
 
+use super::regroup::differ_in_sleep_only;
 use super::{Change, PendingChange, Phase, PreparedPlan, RequestedChange, followed_here};
 use crate::lifecycle::Attached;
 use crate::plane::Plane;
@@ -67,8 +68,9 @@ impl Supervisor {
         if from == to {
             return Ok(());
         }
+        let has_all = differ_in_sleep_only(&self.running.plan, &next.plan);
         let attached = match &wish.wanted {
-            RequestedChange::Setting(edit) if !edit.moves_routers() => Attached::default(),
+            RequestedChange::Setting(edit) if has_all || !edit.moves_routers() => Attached::default(),
             RequestedChange::File(_) | RequestedChange::Setting(_) => {
                 self.attached(&next.opened, &next.plan)?
             }

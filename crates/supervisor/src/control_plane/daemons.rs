@@ -14,6 +14,10 @@ use super::virtual_links::VirtualLinks;
 
 /// Pauses between attempts to start FRR, in milliseconds: the first, and the longest.
 const PAUSE: [u64; 2] = [1_000, 30_000];
+/// Most lines of the daemons that become events in a second: neighbours can cause any number of them.
+const MOST_LINES: u32 = 200;
+/// Period of that limit, in milliseconds.
+const SPAN: u64 = 1_000;
 /// User that the daemons become.
 const PASSWD: &str = "/etc/passwd";
 
@@ -32,6 +36,15 @@ pub(super) struct Daemons {
     /// What is to run.
     path: Option<PathBuf>,
     retry: Option<Retry>,
+    lines: LineBudget,
+}
+
+/// Lines that became events in the present period, and the number of those that did not because there were too many.
+#[derive(Debug, Default)]
+struct LineBudget {
+    since: u64,
+    count: u32,
+    lost: u64,
 }
 
 /// The next attempt.
@@ -44,7 +57,8 @@ impl Daemons {
     pub(super) fn new(router: String, namespace: Namespace, options: Options) -> Self {
         let links = VirtualLinks::default();
         let (running, configuration, path, retry) = (None, None, None, None);
-        Self { router, namespace, options, links, running, configuration, path, retry }
+        let lines = LineBudget::default();
+        Self { router, namespace, options, links, running, configuration, path, retry, lines }
     }
 
     /// Runs what a file says by now; `None`: nothing. The time is in milliseconds.
@@ -58,13 +72,15 @@ impl Daemons {
         if self.retry.as_ref().is_some_and(|retry| retry.at <= now) {
             self.start(now, tell);
         }
+        let Self { running, lines, .. } = self;
+        if let Some(lost) = lines.turn(now) {
+            tell(Kind::Notice, format!("{lost} lines of FRR came too fast, and are not shown"));
+        }
         let mut is_settled = false;
-        if let Some(running) = &mut self.running {
+        if let Some(running) = running {
             running.turn(now, &mut |heard| {
                 is_settled |= matches!(heard, Heard::Settled);
-                if let Some((kind, line)) = told(heard) {
-                    tell(kind, line);
-                }
+                pass_on(heard, lines, tell);
             });
         }
         is_settled
@@ -165,6 +181,25 @@ impl Daemons {
     }
 }
 
+impl LineBudget {
+    /// Begins the next period if it is time; the number of lines lost in the last one, if there were any.
+    fn turn(&mut self, now: u64) -> Option<u64> {
+        if now < self.since.saturating_add(SPAN) {
+            return None;
+        }
+        let last = std::mem::replace(self, Self { since: now, ..Self::default() });
+        (last.lost > 0).then_some(last.lost)
+    }
+
+    /// Counts a line; returns true if it may become an event.
+    fn admits(&mut self) -> bool {
+        let is_admitted = self.count < MOST_LINES;
+        self.count += u32::from(is_admitted);
+        self.lost += u64::from(!is_admitted);
+        is_admitted
+    }
+}
+
 /// Returns true if vtysh can lead from one configuration to the other: it can only add lines.
 fn only_adds(from: &Configuration, to: &Configuration) -> bool {
     let mut lines = to.text.lines();
@@ -187,6 +222,16 @@ fn started(
     };
     let network = namespace.as_fd().try_clone_to_owned()?;
     Ok(Running::new(setup, network, &configuration.content, &configuration.text)?)
+}
+
+/// Tells of what was heard; of lines, as many as the budget admits.
+fn pass_on(heard: Heard<'_>, lines: &mut LineBudget, tell: Tell<'_>) {
+    let is_line = matches!(heard, Heard::Line(..) | Heard::Vtysh(_));
+    if let Some((kind, text)) = told(heard)
+        && (!is_line || lines.admits())
+    {
+        tell(kind, text);
+    }
 }
 
 /// What is told of what was heard.
@@ -238,6 +283,27 @@ mod tests {
         assert!(!only_adds(&from, &bgp), "it takes another daemon");
         let other = configuration(" network 10.0.0.0/8 area 0\nrouter ospf\n");
         assert!(!only_adds(&from, &other), "a line has moved");
+    }
+
+    #[test]
+    fn lines_that_come_too_fast_are_counted_and_hold_nothing_else_up() {
+        let (mut lines, mut events) = (LineBudget::default(), Vec::new());
+        let mut hear = |lines: &mut LineBudget, heard: Heard<'_>| {
+            pass_on(heard, lines, &mut |kind, text| events.push((kind, text)));
+            events.len()
+        };
+        let line = "2026/11/26 05:36:05 OSPF: [M59KS-A3ZXZ][EC 134217741] a packet that is none";
+        let other = "2026/11/26 05:36:05 OSPF: [M59KS-A3ZXZ] a word of no interest";
+        hear(&mut lines, Heard::Line(Daemon::Ospf, other));
+        let most = MOST_LINES as usize;
+        for count in 1..=most + 3 {
+            assert_eq!(hear(&mut lines, Heard::Line(Daemon::Ospf, line)), count.min(most));
+        }
+        assert_eq!(hear(&mut lines, Heard::Loaded(true)), most + 1, "it is no line");
+        assert_eq!(lines.turn(SPAN - 1), None);
+        assert_eq!(lines.turn(SPAN), Some(3));
+        assert_eq!(hear(&mut lines, Heard::Line(Daemon::Ospf, line)), most + 2);
+        assert_eq!(lines.turn(2 * SPAN), None, "none was lost");
     }
 
     #[test]

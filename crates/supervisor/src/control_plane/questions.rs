@@ -208,8 +208,7 @@ fn link(mirror: &Mirror, index: u32) -> String {
 /// Waits for the answers of daemons. One that says nothing has no neighbours.
 fn read_all(asked: Vec<(Protocol, Child)>) -> Vec<Adjacency> {
     let read = |(protocol, child): (Protocol, Child)| {
-        let said = child.wait_with_output().ok()?.stdout;
-        let found = ask::read(protocol, &String::from_utf8_lossy(&said))?;
+        let found = ask::read(protocol, &ask::hear(child)?)?;
         Some(found.into_iter().map(move |found| adjacency(protocol, found)))
     };
     asked.into_iter().filter_map(read).flatten().collect()

@@ -190,10 +190,9 @@ impl Routes {
             own.map(|address| address.prefix.ip).filter(|ip| !ip.is_loopback()).collect();
         // One without addresses was not taken over by vrrpd yet.
         let with_addresses = mirror.addresses().iter().filter(|address| !is_of_link(address.prefix.ip));
-        let macs = with_addresses.filter_map(|address| self.virtual_mac(link(address.index)?));
-        let macs: BTreeSet<LearnedMac> = macs.collect();
-        let (ips, macs): (Vec<IpAddr>, Vec<LearnedMac>) =
-            (ips.into_iter().collect(), macs.into_iter().collect());
+        let virtuals = with_addresses
+            .filter_map(|address| Some((self.virtual_mac(link(address.index)?)?, address.prefix.ip)));
+        let (ips, macs) = (ips.into_iter().collect::<Vec<_>>(), learned_macs(virtuals));
         if ips != self.addresses {
             (self.addresses, self.telling.addresses) = (ips, true);
         }
@@ -202,11 +201,11 @@ impl Routes {
         }
     }
 
-    /// Ethernet address of a virtual router of which this one is the master.
-    fn virtual_mac(&self, link: &Link) -> Option<LearnedMac> {
+    /// Number of the NIC, and Ethernet address, of a virtual router of which this one is the master.
+    fn virtual_mac(&self, link: &Link) -> Option<(u8, [u8; 6])> {
         let mac = link.mac.filter(|_| is_virtual(link) && is_master(link))?;
         let below = self.ports.get(link.lower?)?;
-        Some(LearnedMac { nic: *self.nics.get(usize::from(below.nic))?, mac })
+        Some((*self.nics.get(usize::from(below.nic))?, mac))
     }
 
     /// Takes a verdict of BFD: the next hop at this address of an interface answers, or does not. Index 0: of any.
@@ -314,6 +313,14 @@ impl Routes {
         self.telling.is_anew = is_anew && !ends;
         Some(Lesson { begins, ends, groups, routes, down, addresses, macs })
     }
+}
+
+/// Ethernet addresses of virtual routers at the NICs with these numbers, each with its addresses.
+fn learned_macs(virtuals: impl Iterator<Item = ((u8, [u8; 6]), IpAddr)>) -> Vec<LearnedMac> {
+    let mut found = BTreeMap::<_, BTreeSet<IpAddr>>::new();
+    virtuals.for_each(|(key, ip)| _ = found.entry(key).or_default().insert(ip));
+    let found = found.into_iter().map(|(key, ips)| (key, ips.into_iter().collect()));
+    found.map(|((nic, mac), ips)| LearnedMac { nic, mac, ips }).collect()
 }
 
 /// NICs of a router, and then its interfaces for VLANs: the name of each, and the number of its NIC.

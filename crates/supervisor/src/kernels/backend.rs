@@ -16,7 +16,7 @@ use kernel_router::{Health, Leftover, Object, Router, RouterConfig, Step, Surrou
 use ledger::Group;
 use lxc::{OrphanedContainer, Running};
 use netns::Namespace;
-use sriov::{Claim, FormerSettings};
+use sriov::{Address, Claim, CountRecord, FormerCount, FormerSettings};
 
 use super::drop_reasons::{DropReasons, Drops};
 use super::napi::{self, Napi};
@@ -49,6 +49,8 @@ pub(crate) enum Remains<'r> {
     Container(&'r OrphanedContainer),
     /// The former settings of a claimed virtual function.
     Function(&'r FormerSettings),
+    /// The former number of virtual functions of a port.
+    Count(&'r CountRecord),
 }
 
 /// Records for the cleaner what is about to be created.
@@ -128,6 +130,10 @@ pub(crate) struct HostBackend {
     journal: Journal,
     /// Directory of the containers of this run.
     folder: PathBuf,
+    /// Directory of the records of numbers of virtual functions that runs have changed.
+    records: PathBuf,
+    /// Those of the ports of which this run uses functions.
+    former_counts: BTreeMap<Address, FormerCount>,
 }
 
 /// An existing router.
@@ -167,10 +173,11 @@ impl RunningRouter {
 }
 
 impl HostBackend {
-    /// Starts without routers. Containers get their directories in `folder`.
-    pub(crate) fn new(journal: Journal, folder: PathBuf) -> Self {
-        let (routers, drop_reasons) = Default::default();
-        Self { home: None, routers, drop_reasons, journal, folder }
+    /// Starts without routers. Containers get their directories in `folder`. Numbers of virtual functions are recorded in
+    /// `records`, which other runs use as well.
+    pub(crate) fn new(journal: Journal, folder: PathBuf, records: PathBuf) -> Self {
+        let (routers, drop_reasons, former_counts) = Default::default();
+        Self { home: None, routers, drop_reasons, journal, folder, records, former_counts }
     }
 
     fn held(&mut self, router: &str) -> Result<&mut RunningRouter> {
@@ -243,7 +250,9 @@ impl HostBackend {
                 napi::prepare(held.router.namespace(), &spec.pairs)?;
             }
             held.router.apply(wanted, site, &mut *journal)?;
-            if let Err(refusal) = held.rate_limit.follow(&held.router, spec.limit) {
+            let limited = held.rate_limit.follow(&held.router, spec.limit);
+            let queued = limited.and_then(|()| container::change_queues(&held.spec.queues, &spec.queues));
+            if let Err(refusal) = queued {
                 // The part of the change that succeeded is undone as well.
                 held.router.apply(before, site, journal)?;
                 held.rate_limit.follow(&held.router, held.spec.limit)?;
@@ -274,9 +283,7 @@ impl HostBackend {
 impl KernelBackend for HostBackend {
     fn make(&mut self, spec: &Spec) -> Result<()> {
         let Some(held) = self.routers.get_mut(spec.name()) else { return self.start(spec) };
-        let is_other = held.spec.container != spec.container
-            || held.spec.queues != spec.queues
-            || held.spec.functions != spec.functions;
+        let is_other = held.spec.container != spec.container || held.spec.functions != spec.functions;
         if held.ended().is_some() {
             // A router whose container has ended cannot be restored; failure to remove it is no reason not to create the new one.
             let _ = self.end(spec.name());
@@ -404,6 +411,7 @@ impl KernelBackend for HostBackend {
 impl Drop for HostBackend {
     fn drop(&mut self) {
         self.routers.clear();
+        self.restore_function_counts();
         // It exists only if there was a container.
         let _ = std::fs::remove_dir(&self.folder);
     }

@@ -7,9 +7,12 @@ use std::net::IpAddr;
 use api::Change;
 use config::forwarding::Interface;
 use config::{Mac, Nic, Plan, Router};
+use netlink::QueueKind;
 
 /// Consequence of removing a router.
 const GONE: &str = "what it has not yet forwarded is lost";
+/// Value of a property that is not there.
+const NONE: &str = "none";
 
 /// Properties of a router in words, for comparison with those of another plan.
 #[derive(Default)]
@@ -44,8 +47,13 @@ fn of_router(old: &Router, new: &Router) -> Vec<Change> {
         _ => {}
     }
     let (before, now) = (told(old), told(new));
-    let values = now.values.iter().filter(|(key, value)| before.values.get(*key) != Some(value));
-    changes.extend(values.map(|(key, value)| of_value(name, key, value)));
+    for (key, value) in &now.values {
+        let was = before.values.get(key);
+        // A new NIC has no queueing discipline unless it is said.
+        if was != Some(value) && !(was.is_none() && value == NONE) {
+            changes.push(of_value(name, key, (was.map(String::as_str), value.as_str())));
+        }
+    }
     let removed = before.things.difference(&now.things);
     let why = "packets that use it are lost";
     changes.extend(removed.map(|thing| lossy(format!("router {name}: {thing} removed"), why)));
@@ -54,15 +62,25 @@ fn of_router(old: &Router, new: &Router) -> Vec<Change> {
     changes
 }
 
-fn of_value(router: &str, key: &str, value: &str) -> Change {
+fn of_value(router: &str, key: &str, (was, value): (Option<&str>, &str)) -> Change {
     let what = format!("router {router}: {key} = {value}");
     let why = match (key, value) {
         ("forwarding", "false") => "packets to be forwarded are lost",
         (key, "down") if key.starts_with("link of ") => "what arrives while it is down is lost",
         (key, _) if key.starts_with("mac of ") => "packets on their way to the old address are lost",
+        (key, _) if key.starts_with("qdisc of ") && may_drop(was.unwrap_or(NONE), value) => {
+            "frames that wait in it may be lost"
+        }
         _ => return hitless(what),
     };
     lossy(what, why)
+}
+
+/// Returns true if the change of a queueing discipline may drop frames that wait in it. The limit of a pfifo or bfifo applies to new
+/// frames only.
+fn may_drop(was: &str, value: &str) -> bool {
+    let (from, to) = (was.split(' ').next(), value.split(' ').next());
+    was != NONE && (from != to || from == Some(QueueKind::FqCodel.name()))
 }
 
 fn told(router: &Router) -> Properties {
@@ -75,12 +93,12 @@ fn told(router: &Router) -> Properties {
         ("proxy_arp", kernel.proxy_arp.to_string()),
         ("threaded", router.is_threaded().to_string()),
         ("drop_reasons", kernel.drop_reasons.to_string()),
-        ("limit", router.limit.map_or_else(|| "none".to_owned(), |rate| rate.to_string())),
+        ("limit", router.limit.map_or_else(|| NONE.to_owned(), |rate| rate.to_string())),
     ] {
         told.values.insert(key.to_owned(), value);
     }
     told.things.extend(router.control.as_ref().map(|_| "control plane".to_owned()));
-    router.nics.iter().for_each(|nic| tell_nic(&mut told, nic));
+    router.nics.iter().for_each(|nic| tell_nic(&mut told, router, nic));
     router.forwarding.interfaces.iter().for_each(|vlan| tell_vlan(&mut told, router, vlan));
     tell_routes(&mut told, router);
     told
@@ -110,17 +128,19 @@ fn tell_routes(told: &mut Properties, router: &Router) {
 }
 
 /// Adds a NIC. A different attachment makes it a different NIC.
-fn tell_nic(told: &mut Properties, nic: &Nic) {
+fn tell_nic(told: &mut Properties, router: &Router, nic: &Nic) {
     let Nic { name, mac, mtu, .. } = nic;
-    told.things.insert(format!("NIC {name} at {}{}", nic.attach, nic.attach.detail()));
+    told.things.insert(format!("NIC {name} at {}{}", nic.attach, nic.attach.fixed_detail()));
     told.things.extend(nic.addresses.iter().map(|address| format!("address {address} of {name}")));
     told.things.extend(nic.six.addresses.iter().map(|address| format!("address {address} of {name}")));
     let link = if nic.is_pulled() { "down" } else { "up" };
+    let queue = router.wanted(nic).queue();
     for (key, value) in [
         ("mac", mac.to_string()),
         ("mtu", mtu.to_string()),
         ("link", link.to_owned()),
         ("rpf", nic.reverse_path.name().to_owned()),
+        ("qdisc", queue.map_or_else(|| NONE.to_owned(), |queue| queue.to_string())),
     ] {
         told.values.insert(format!("{key} of {name}"), value);
     }
@@ -134,6 +154,7 @@ fn tell_vlan(told: &mut Properties, router: &Router, vlan: &Interface) {
     told.things.extend(vlan.addresses.iter().map(|address| format!("address {address} of {name}")));
     told.things.extend(vlan.six.addresses.iter().map(|address| format!("address {address} of {name}")));
     told.values.insert(format!("mtu of {name}"), mtu.to_string());
+    told.values.insert(format!("rpf of {name}"), vlan.reverse_path.name().to_owned());
 }
 
 fn hitless(what: String) -> Change {

@@ -100,7 +100,8 @@ fn interfaces(router: &Router) -> Result<Watched> {
         let index = kernel.link(name).ok()?.index;
         Some((name.to_owned(), Interface { namespace, index }))
     };
-    Ok(router.wanted().interfaces.iter().filter_map(|wanted| interface(&wanted.name)).collect())
+    let wanted = router.wanted().interfaces.iter().filter(|wanted| !wanted.is_service());
+    Ok(wanted.filter_map(|wanted| interface(&wanted.name)).collect())
 }
 
 /// Drops of a NIC in words: `neigh_failed 3, no_socket 5`, or `none`.

@@ -1,6 +1,6 @@
 //! Specifications of kernel routers, derived from a plan. Pure.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use anyhow::{Context, Result, bail};
@@ -77,8 +77,9 @@ pub(super) fn all(plan: &Plan) -> Result<Vec<Spec>> {
 /// See [`all`].
 pub(super) fn one(router: &Router) -> Result<Spec> {
     let nics = router.nics.iter().map(|nic| interface(router, nic));
+    let services = services(router).into_iter().map(|(nic, outer)| service(router, nic, outer));
     let vlans = router.forwarding.interfaces.iter().map(|own| vlan(router, own));
-    let interfaces = nics.chain(vlans).collect::<Result<Vec<_>>>()?;
+    let interfaces = nics.chain(services).chain(vlans).collect::<Result<Vec<_>>>()?;
     let mut wanted = RouterConfig::new(&router.name, interfaces);
     wanted.published = Some(router.name.clone());
     wanted.routes = routes(router)?;
@@ -113,7 +114,7 @@ impl Spec {
                 }
                 Origin::Macvlan { parent, mode } => Link::Macvlan { parent, mode },
                 Origin::Moved { link } => Link::Phys { link },
-                Origin::Vlan { .. } | Origin::External => {
+                Origin::Vlan { .. } | Origin::ServiceVlan { .. } | Origin::External => {
                     bail!("router {router}, NIC {}: LXC cannot create such an interface", interface.name)
                 }
             };
@@ -171,11 +172,32 @@ fn vlan(router: &Router, own: &forwarding::Interface) -> Result<Interface> {
     let lower = router.nics.get(own.nic).with_context(of_vlan)?;
     let six = own.six.addresses.iter().map(|address| prefix(address.ip, address.len));
     let addresses = own.addresses.iter().map(|address| prefix(address.ip, address.len)).chain(six);
-    let origin = Origin::Vlan { lower: lower.name.clone(), id: own.tags.id };
-    let mut interface = Interface::new(&own.name, origin);
+    let lower = own.tags.outer.map_or_else(|| lower.name.clone(), |outer| service_name(own.nic, outer));
+    let mut interface = Interface::new(&own.name, Origin::Vlan { lower, id: own.tags.id });
     interface.mtu = Some(own.mtu);
     interface.addresses = addresses.collect::<Result<_>>().with_context(of_vlan)?;
     Ok(interface)
+}
+
+/// Returns the service VLANs that carry the VLANs with two tags (QinQ): the index of the NIC, and the outer tag.
+fn services(router: &Router) -> BTreeSet<(usize, u16)> {
+    let vlans = router.forwarding.interfaces.iter();
+    vlans.filter_map(|own| Some((own.nic, own.tags.outer?))).collect()
+}
+
+/// Returns the interface for a service VLAN. It has no addresses, and nothing is forwarded that arrives with one tag.
+fn service(router: &Router, nic: usize, outer: u16) -> Result<Interface> {
+    let of_vlan = || format!("router {}, service VLAN {outer}", router.name);
+    let lower = router.nics.get(nic).with_context(of_vlan)?;
+    let origin = Origin::ServiceVlan { lower: lower.name.clone(), id: outer };
+    let mut interface = Interface::new(&service_name(nic, outer), origin);
+    interface.mtu = Some(lower.mtu);
+    Ok(interface)
+}
+
+/// Name of the interface for a service VLAN. Names in files have no `~`.
+fn service_name(nic: usize, outer: u16) -> String {
+    format!("vlan{outer}~{nic}")
 }
 
 /// Ethernet address to set. A host interface that is moved in or taken over keeps its own unless the file gives one; the address
@@ -272,7 +294,10 @@ fn sysctls(router: &Router) -> BTreeMap<String, String> {
     let forwarding = [Some(IPV4_FORWARDING), has_six.then_some(IPV6_FORWARDING)];
     let forwarding = forwarding.into_iter().flatten().map(|key| (key.to_owned(), forward));
     let hash = hash_policies(router).map(|key| (key.to_owned(), 1));
+    let services = services(router).into_iter();
+    let closed = services.map(|(nic, outer)| (interface_sysctl(&service_name(nic, outer), "forwarding"), 0));
     let all = nics.chain(vlans).flat_map(of_interface).chain(all).chain(forwarding).chain(hash);
+    let all = all.chain(closed);
     all.map(|(key, value)| (key, value.to_string())).collect()
 }
 

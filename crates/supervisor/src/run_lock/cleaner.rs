@@ -2,8 +2,8 @@
 //! what that one could not remove itself because it was killed: lock files and sockets (also those that peers
 //! of vhost-user connect to), macvtaps, ports of Open vSwitch, groups and sets of CPUs that its threads were
 //! in, names of namespaces of kernel routers, and their containers. It also returns interfaces that were moved
-//! into kernel routers, and restores settings of virtual functions. Everything else that a run makes belongs to
-//! descriptors and disappears with them.
+//! into kernel routers, and restores settings and numbers of virtual functions. Everything else that a run makes
+//! belongs to descriptors and disappears with them.
 
 use std::fmt;
 use std::fs;
@@ -46,8 +46,11 @@ const CONTAINER: u8 = b'c';
 /// Prefix of a virtual function's entry: the path of a lock and, after line feeds, its PCI address and the [`sriov::FormerSettings`] with its
 /// former settings.
 const FUNCTION: u8 = b'v';
+/// Prefix of the entry of a port's number of virtual functions: the path of a lock and, after line feeds, the port's PCI address and its
+/// [`sriov::CountRecord`].
+const COUNT: u8 = b'n';
 /// Prefixes of entries that are replaced by a later entry of the same name.
-const NAMED: [u8; 3] = [KERNEL, CONTAINER, FUNCTION];
+const NAMED: [u8; 4] = [KERNEL, CONTAINER, FUNCTION, COUNT];
 /// Prefix of a path that is not to be removed any more.
 const FORGET: u8 = b'f';
 
@@ -136,6 +139,7 @@ impl CleanupList {
             Remains::Function(former) => {
                 (FUNCTION, former.address.to_string(), serde_json::to_string(former))
             }
+            Remains::Count(record) => (COUNT, record.port.to_string(), serde_json::to_string(record)),
         };
         if let Ok(text) = text {
             self.note_with(what, lock, format!("{name}\n{text}").as_bytes());
@@ -296,20 +300,23 @@ pub fn clean_up_after(parent: u32) -> Result<()> {
         let _ = left.clean(&Programs::default());
         let _ = fs::remove_dir(&left.home);
     }
-    restore_functions(&list.functions());
+    restore_functions(&list.functions(), &list.counts());
     for (lock, rubbish) in list.locks() {
         clean_up(&lock, parent, &rubbish, &mut until_timeout());
     }
     Ok(())
 }
 
-/// Restores the ports' former settings of virtual functions. Their interfaces have been returned to the host by now.
-fn restore_functions(formers: &[sriov::FormerSettings]) {
-    let Some(kernel) = netlink::Netlink::open().ok().filter(|_| !formers.is_empty()) else { return };
-    let sysfs = sriov::Sysfs::here();
-    for former in formers {
-        let _ = sriov::restore(&sysfs, &kernel, former);
+/// Restores the ports' former settings and numbers of virtual functions. Their interfaces have been returned to the host by now.
+fn restore_functions(formers: &[sriov::FormerSettings], counts: &[sriov::CountRecord]) {
+    if formers.is_empty() && counts.is_empty() {
+        return;
     }
+    let sysfs = sriov::Sysfs::here();
+    if let Ok(kernel) = netlink::Netlink::open() {
+        formers.iter().for_each(|former| drop(sriov::restore(&sysfs, &kernel, former)));
+    }
+    counts.iter().for_each(|record| drop(record.restore(&sysfs)));
 }
 
 #[cfg(test)]

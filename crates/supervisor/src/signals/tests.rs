@@ -19,7 +19,7 @@ fn signals_ask_and_wake() {
             thread::sleep(Duration::from_millis(20));
             raise(signal)
         });
-        assert!(stop.wait(Duration::from_secs(30)), "signal {signal}");
+        assert!(stop.wait(Duration::from_secs(60)), "signal {signal}");
         assert!(stop.is_asked() && stop.flag().load(Acquire));
         assert!(stop.wait(Duration::ZERO), "it stays asked");
         assert!(matches!(raiser.join(), Ok(Ok(()))));

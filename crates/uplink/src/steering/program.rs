@@ -17,6 +17,10 @@ enum Place {
     Network,
     Ports,
     Ends,
+    EndsOfSix,
+    PortsOfSix,
+    WholeSix,
+    Both,
     Sorted,
     Other,
     /// Of the part that selects urgent frames.
@@ -82,9 +86,13 @@ const FETCH_ADD: i32 = 0x01;
 
 /// Where on the stack a key is.
 const KEY: i16 = -8;
-/// Stack offsets at which the header's length and the protocol are stored.
+/// Stack offsets at which the header's length and the protocol are stored; for IPv6 also the ports of source and destination with the
+/// protocol, and the upper half of a number that is being read.
 const HEADER_LEN: i16 = -8;
 const PROTOCOL: i16 = -16;
+const FROM: i16 = -24;
+const TO: i16 = -32;
+const HALF: i16 = -40;
 
 /// A program under construction.
 #[derive(Default)]
@@ -110,6 +118,16 @@ impl Assembler {
     /// r0 = the frame's octets at r7 + `offset`.
     fn read(&mut self, size: Size, offset: i32) {
         self.put(0x40 | size as u8, (0, R7), 0, offset);
+    }
+
+    /// r0 = eight of the frame's octets at r7 + `offset`.
+    fn read_long(&mut self, offset: i32) {
+        self.read(Size::Word, offset);
+        self.by(SHIFT_LEFT, R0, 32);
+        self.keep(HALF, R0);
+        self.read(Size::Word, offset + 4);
+        self.recall(R1, HALF);
+        self.with(OR, R0, R1);
     }
 
     fn keep(&mut self, at: i16, from: u8) {
@@ -190,9 +208,34 @@ pub(super) fn with_urgent(queues: u32, hash: Hash) -> Vec<u64> {
     code.finish()
 }
 
+/// Returns the program that takes urgent frames without a VLAN tag whole, and nothing of others.
+pub(super) fn urgent_alone() -> Vec<u64> {
+    /// Offset of `vlan_present` in the program's context: the kernel has taken the tag out of the frame.
+    const IS_TAGGED: i16 = 20;
+    let mut code = Assembler::default();
+    code.with(MOVE, R6, R1);
+    code.put(0x61, (R0, R6), IS_TAGGED, 0);
+    code.jump(IF_OTHER, R0, 0, Place::Plain);
+    code.by(MOVE, R7, 12);
+    code.read(Size::Half, 0);
+    code.jump(IF_EQUAL, R0, 0x8100, Place::Plain);
+    urgent::select(&mut code);
+    code.here(Place::Urgent);
+    code.by(MOVE, R0, -1);
+    code.give();
+    code.here(Place::Plain);
+    code.by(MOVE, R0, 0);
+    code.give();
+    code.finish()
+}
+
 fn by_flow(code: &mut Assembler, queues: u32, hash: Hash) {
     network_header(code);
     ends(code);
+    code.go(Place::Both);
+    code.here(Place::EndsOfSix);
+    ends_of_six(code);
+    code.here(Place::Both);
     if hash == Hash::Symmetric {
         sort(code);
     }
@@ -223,7 +266,7 @@ pub(super) fn in_turn(queues: u32, turns: BorrowedFd<'_>) -> Vec<u64> {
     code.finish()
 }
 
-/// r7: start of the IPv4 header, after at most two VLAN tags.
+/// r7: start of the IPv4 or IPv6 header, after at most two VLAN tags.
 fn network_header(code: &mut Assembler) {
     code.by(MOVE, R7, 12);
     for tag in [Place::FirstTag, Place::SecondTag] {
@@ -235,8 +278,9 @@ fn network_header(code: &mut Assembler) {
     }
     code.read(Size::Half, 0);
     code.here(Place::Network);
-    code.jump(IF_OTHER, R0, 0x0800, Place::Other);
     code.by(ADD, R7, 2);
+    code.jump(IF_EQUAL, R0, 0x86dd, Place::EndsOfSix);
+    code.jump(IF_OTHER, R0, 0x0800, Place::Other);
 }
 
 /// r8 and r9: protocol, address and port of source and destination.
@@ -281,6 +325,51 @@ fn ports(code: &mut Assembler) {
     for (register, offset) in [(R8, 0), (R9, 2)] {
         code.read(Size::Half, offset);
         code.with(OR, register, R0);
+    }
+}
+
+/// r8 and r9: the same of an IPv6 packet. A load overwrites r0 to r5.
+fn ends_of_six(code: &mut Assembler) {
+    code.read(Size::Octet, 0);
+    code.by(SHIFT_RIGHT, R0, 4);
+    code.jump(IF_OTHER, R0, 6, Place::Other);
+    for (register, offset) in [(R8, 8), (R9, 24)] {
+        code.read_long(offset);
+        code.with(MOVE, register, R0);
+        code.multiply(register, MULTIPLIERS[2]);
+        code.fold(register, 32);
+        code.read_long(offset + 8);
+        code.with(XOR, register, R0);
+    }
+    code.read(Size::Octet, 6);
+    code.with(MOVE, R3, R0);
+    code.by(SHIFT_LEFT, R0, 16);
+    [PROTOCOL, FROM, TO].into_iter().for_each(|place| code.keep(place, R0));
+    code.jump(IF_EQUAL, R3, 6, Place::PortsOfSix);
+    code.jump(IF_EQUAL, R3, 17, Place::PortsOfSix);
+    code.jump(IF_OTHER, R3, 132, Place::WholeSix);
+    code.here(Place::PortsOfSix);
+    ports_of_six(code);
+    code.here(Place::WholeSix);
+    for (register, place) in [(R8, FROM), (R9, TO)] {
+        code.recall(R0, place);
+        code.multiply(R0, MULTIPLIERS[0]);
+        code.with(XOR, register, R0);
+    }
+}
+
+/// The ports, if the frame has them.
+fn ports_of_six(code: &mut Assembler) {
+    const HEADER: i32 = 40;
+    code.put(0x61, (R2, R6), 0, 0);
+    code.with(MOVE, R3, R7);
+    code.by(ADD, R3, HEADER + 4);
+    code.jump_with(IF_ABOVE, R3, R2, Place::WholeSix);
+    for (place, offset) in [(FROM, HEADER), (TO, HEADER + 2)] {
+        code.read(Size::Half, offset);
+        code.recall(R1, PROTOCOL);
+        code.with(OR, R0, R1);
+        code.keep(place, R0);
     }
 }
 

@@ -5,7 +5,7 @@ use port::Frame;
 use port::steer::{Hash, by_flow};
 use ring::Bytes;
 
-use super::program;
+use super::{LOOKED_AT, is_urgent, program};
 
 /// Loads the program into the kernel, if this host permits it.
 fn loaded(queues: usize, hash: Hash) -> Option<OwnedFd> {
@@ -51,12 +51,16 @@ fn some_frame(next: &mut impl FnMut() -> u64) -> Vec<u8> {
         let tag = if next().is_multiple_of(2) { [0x81, 0] } else { [0x88, 0xa8] };
         frame.extend([tag[0], tag[1], next() as u8, next() as u8]);
     }
-    frame.extend(if next().is_multiple_of(8) { [0x86, 0xdd] } else { [8, 0] });
-    let options = if next().is_multiple_of(2) { 0 } else { next() % 11 };
-    let version = if next().is_multiple_of(8) { next() as u8 } else { 0x45 + options as u8 };
     let protocol = [6, 17, 132, 1, next() as u8][(next() % 5) as usize];
-    let fragment = if next().is_multiple_of(4) { (next() as u16).to_be_bytes() } else { [0x40, 0] };
-    frame.extend([version, 0, 0, 60, 1, 2, fragment[0], fragment[1], 64, protocol, 0, 0]);
+    if next().is_multiple_of(3) {
+        let version = if next().is_multiple_of(8) { next() as u8 } else { 0x60 };
+        frame.extend([0x86, 0xdd, version, next() as u8, 0, 0, 0, 60, protocol, 64]);
+    } else {
+        let options = if next().is_multiple_of(2) { 0 } else { next() % 11 };
+        let version = if next().is_multiple_of(8) { next() as u8 } else { 0x45 + options as u8 };
+        let fragment = if next().is_multiple_of(4) { (next() as u16).to_be_bytes() } else { [0x40, 0] };
+        frame.extend([8, 0, version, 0, 0, 60, 1, 2, fragment[0], fragment[1], 64, protocol, 0, 0]);
+    }
     frame.extend((0..80).map(|_| next() as u8));
     if next().is_multiple_of(4) {
         frame.truncate(14 + (next() as usize) % (frame.len() - 14));
@@ -116,6 +120,25 @@ fn both_directions_have_one_queue() {
     assert_eq!(seen.len(), 16);
 }
 
+#[test]
+fn both_directions_of_ipv6_have_one_queue() {
+    let Some(program) = loaded(16, Hash::Symmetric) else { return };
+    let mut next = numbers(6);
+    let mut seen = std::collections::BTreeSet::new();
+    for _ in 0..200 {
+        let ends: Vec<u8> = (0..36).map(|_| next() as u8).collect();
+        let (s, d, sp, dp) = (&ends[..16], &ends[16..32], &ends[32..34], &ends[34..]);
+        let frame = |source: &[u8], to: &[u8], sp: &[u8], dp: &[u8]| {
+            let header = [0x86, 0xdd, 0x60, 0, 0, 0, 0, 20, 17, 64];
+            [&[0; 12][..], &header, source, to, sp, dp, &[0; 16]].concat()
+        };
+        let chosen = kernels(&program, &frame(s, d, sp, dp));
+        assert_eq!(kernels(&program, &frame(d, s, dp, sp)), chosen);
+        seen.insert(chosen);
+    }
+    assert_eq!(seen.len(), 16);
+}
+
 /// A frame with an IPv4 packet of this protocol, and these octets behind its header.
 fn packet(protocol: u8, payload: &[u8]) -> Vec<u8> {
     let header = [0x45, 0, 0, 60, 0, 0, 0x40, 0, 255, protocol, 0, 0, 192, 0, 2, 1, 192, 0, 2, 2];
@@ -142,10 +165,15 @@ fn is_cut(frame: &[u8]) -> bool {
     frame.len() < at + header + 4
 }
 
-#[test]
-fn urgent_frames_get_the_queue_behind_the_others() {
-    let tagged = |frame: Vec<u8>| [&frame[..12], &[0x81, 0, 0, 7], &frame[12..]].concat();
-    let urgent = [
+fn tagged(frame: &[u8]) -> Vec<u8> {
+    [&frame[..12], &[0x81, 0, 0, 7], &frame[12..]].concat()
+}
+
+/// Urgent frames of each kind.
+fn urgent_frames() -> Vec<Vec<u8>> {
+    let mut first_fragment = packet(17, &ports(49_152, 3784));
+    first_fragment[20] = 0x20;
+    vec![
         packet(17, &ports(49_152, 3784)),
         packet(17, &ports(49_152, 4784)),
         packet(17, &ports(520, 520)),
@@ -159,12 +187,15 @@ fn urgent_frames_get_the_queue_behind_the_others() {
         [&[0xff; 12][..], &[8, 6], &[0; 46]].concat(),
         // IS-IS: a length, and LLC.
         [&[1; 12][..], &[0, 46, 0xfe, 0xfe, 3], &[0; 43]].concat(),
-    ];
-    let mut first_fragment = packet(17, &ports(49_152, 3784));
-    first_fragment[20] = 0x20;
-    let mut later_fragment = first_fragment.clone();
-    later_fragment[21] = 9;
-    let others = [
+        first_fragment,
+    ]
+}
+
+/// Frames that resemble them.
+fn other_frames() -> Vec<Vec<u8>> {
+    let mut later_fragment = packet(17, &ports(49_152, 3784));
+    (later_fragment[20], later_fragment[21]) = (0x20, 9);
+    vec![
         packet(17, &ports(3784, 4000)),
         packet(6, &ports(1790, 80)),
         packet(1, &[8, 0]),
@@ -173,14 +204,39 @@ fn urgent_frames_get_the_queue_behind_the_others() {
         later_fragment,
         [&[1; 12][..], &[0x88, 0xcc], &[0; 46]].concat(),
         vec![0; 14],
-    ];
+    ]
+}
+
+#[test]
+fn copies_are_made_of_the_frames_that_are_told_as_urgent_here() {
+    let Some(program) = load(&program::urgent_alone()) else { return };
+    let is_copied = |frame: &[u8]| kernels(&program, frame) != 0;
+    assert!(urgent_frames().iter().all(|frame| is_urgent(frame) && !is_urgent(&tagged(frame))));
+    assert!(!other_frames().iter().any(|frame| is_urgent(frame)));
+    let mut next = numbers(7);
+    let some = (0..2000).map(|_| some_frame(&mut next)).collect::<Vec<_>>();
+    let tagged = urgent_frames().iter().map(|frame| tagged(frame)).collect::<Vec<_>>();
+    for frame in some.iter().chain(&tagged) {
+        assert_eq!(is_copied(frame), is_urgent(frame), "{frame:02x?}");
+    }
+    // However much of one there is, and however little of that is looked at.
+    for frame in urgent_frames().iter().chain(&other_frames()) {
+        for cut in (14..=frame.len()).map(|len| &frame[..len]) {
+            let looked_at = &cut[..cut.len().min(LOOKED_AT)];
+            assert_eq!(is_copied(cut), is_urgent(looked_at), "{cut:02x?}");
+        }
+    }
+}
+
+#[test]
+fn urgent_frames_get_the_queue_behind_the_others() {
     for queues in [1, 3] {
         let Some(program) = load(&program::with_urgent(queues as u32, Hash::Flow)) else { return };
-        for frame in urgent.iter().cloned().chain([first_fragment.clone()]) {
-            assert_eq!(kernels(&program, &frame), queues, "{frame:02x?}");
-            assert_eq!(kernels(&program, &tagged(frame.clone())), queues, "tagged: {frame:02x?}");
+        for frame in &urgent_frames() {
+            assert_eq!(kernels(&program, frame), queues, "{frame:02x?}");
+            assert_eq!(kernels(&program, &tagged(frame)), queues, "tagged: {frame:02x?}");
         }
-        for frame in &others {
+        for frame in &other_frames() {
             assert_eq!(kernels(&program, frame), ours(frame, queues, Hash::Flow), "{frame:02x?}");
         }
         let mut next = numbers(queues as u64);

@@ -13,6 +13,8 @@ ledger::counters! {
         polls_empty,
         /// Of these frames, those to be segmented.
         to_segment,
+        /// Urgent frames that were not shown, because they come by a queue of their own as well.
+        copied,
         /// Frames lost because they were larger than the buffers (the interface's MTU was raised).
         drop_too_long,
         /// Frames lost because their offload request is invalid for them.

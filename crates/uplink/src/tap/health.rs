@@ -4,7 +4,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use rustix::event::{EventfdFlags, eventfd};
@@ -22,13 +22,37 @@ pub(super) struct Health {
     revived: OwnedFd,
     /// The queues being served, by number.
     served: Mutex<Vec<(usize, Weak<Queue>)>>,
+    /// True while the last queue has copies of urgent frames.
+    has_copies: AtomicBool,
+    /// Copies that were lost before they were read.
+    copies_lost: AtomicU64,
 }
 
 impl Health {
-    pub(super) fn new() -> Result<Arc<Self>, Error> {
+    pub(super) fn new(has_copies: bool) -> Result<Arc<Self>, Error> {
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK | EventfdFlags::SEMAPHORE;
         let revived = eventfd(0, flags).map_err(|e| Error::system("making an event descriptor", e.into()))?;
-        Ok(Arc::new(Self { gone: AtomicBool::new(false), revived, served: Mutex::default() }))
+        Ok(Arc::new(Self {
+            gone: AtomicBool::new(false),
+            revived,
+            served: Mutex::default(),
+            has_copies: AtomicBool::new(has_copies),
+            copies_lost: AtomicU64::new(0),
+        }))
+    }
+
+    /// Records whether the last queue has copies of urgent frames.
+    pub(super) fn set_copies(&self, has_copies: bool) {
+        self.has_copies.store(has_copies, Relaxed);
+    }
+
+    pub(super) fn has_copies(&self) -> bool {
+        self.has_copies.load(Relaxed)
+    }
+
+    /// Adds to the number of lost copies; returns the sum.
+    pub(super) fn add_lost_copies(&self, lost: u32) -> u64 {
+        self.copies_lost.fetch_add(lost.into(), Relaxed) + u64::from(lost)
     }
 
     /// Records that the interface was deleted.
@@ -96,7 +120,7 @@ mod tests {
 
     #[test]
     fn each_queue_of_a_replaced_device_is_signalled() {
-        let health = Health::new().expect("an event descriptor");
+        let health = Health::new(false).expect("an event descriptor");
         let offer = Offer::of(Offloads::NONE);
         let device = Arc::new(Device { health: health.clone(), offer, _undo: None });
         let queues = [0, 1].map(|number| {

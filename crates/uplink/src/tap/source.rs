@@ -11,6 +11,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
 use super::{LARGEST_FRAME, Queue, ReadCounters};
+use crate::steering::{LOOKED_AT, is_urgent};
 
 /// Octets of a slot before the frame: one cache line, which ends with the header, so that the frame begins on
 /// a line.
@@ -18,16 +19,32 @@ const HEADROOM: usize = 64;
 /// Octets of a slot: room for the largest frame, and some more, so that longer ones are detected.
 const SLOT: usize = HEADROOM + LARGEST + 64;
 
+/// What a source shows of the frames in its queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Share {
+    /// All.
+    All,
+    /// All, which are copies of urgent frames.
+    Copies,
+    /// Those of which there are no copies in another queue.
+    NotCopied,
+}
+
 /// Source of the frames that the kernel sends out of one queue of a TAP.
 pub struct TapSource {
     queue: Arc<Queue>,
+    share: Share,
     slots: Slots,
     counters: Arc<ReadCounters>,
 }
 
 impl TapSource {
     pub(super) fn new(queue: Arc<Queue>) -> Self {
-        Self { queue, slots: Slots::new(BURST, SLOT), counters: Arc::default() }
+        Self { queue, share: Share::All, slots: Slots::new(BURST, SLOT), counters: Arc::default() }
+    }
+
+    pub(super) fn with(self, share: Share) -> Self {
+        Self { share, ..self }
     }
 
     /// Returns its counters, which any thread may read.
@@ -40,6 +57,13 @@ impl fmt::Debug for TapSource {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.debug_struct("TapSource").field("device", &self.queue.device).finish_non_exhaustive()
     }
+}
+
+/// Returns true if a frame is shown by the source of the queue with copies of urgent frames.
+fn is_copied(frame: &Frame<'_>) -> bool {
+    let mut head = [0; LOOKED_AT];
+    let len = frame.octets().copy_to_slice(&mut head);
+    is_urgent(head.get(..len).unwrap_or_default())
 }
 
 /// Reads one frame; returns `None` if there is none or it is invalid. The descriptor stays readable for those
@@ -89,11 +113,16 @@ impl Source for TapSource {
         if self.queue.device.health.is_gone() {
             return 0;
         }
+        let leaves_out = self.share == Share::NotCopied && self.queue.device.health.has_copies();
         let mut frames = Frames::new();
         let mut octets = 0;
         for slot in 0..budget.min(BURST) {
             let Some(slot) = self.slots.get(slot, SLOT) else { break };
             let Some(frame) = read(&self.queue, slot, &self.counters) else { break };
+            if leaves_out && is_copied(&frame) {
+                self.counters.copied.add(1);
+                continue;
+            }
             octets += frame.len() as u64;
             frames.push(frame);
         }
@@ -130,8 +159,12 @@ impl Source for TapSource {
         }
     }
 
-    /// Has the kernel leave those offloads to us that the other end accepts; it does the rest itself.
+    /// Has the kernel leave those offloads to us that the other end accepts; it does the rest itself. Copies are as the device has
+    /// received them.
     fn set_sink_offloads(&mut self, takes: Offloads) {
+        if self.share == Share::Copies {
+            return;
+        }
         self.queue.device.offer.set_sink_offloads(self.queue.fd.as_fd(), takes);
     }
 }

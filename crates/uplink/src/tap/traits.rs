@@ -34,12 +34,15 @@ pub struct Traits {
     /// True if urgent frames have the last queue to themselves.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     urgent: bool,
+    /// True if that queue has copies of urgent frames, which the others have as well.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    copies: bool,
 }
 
 impl Traits {
     /// Creates the properties of a device that accepts these offloads, and spreads frames like this.
     pub const fn new(takes: Offloads, spread: Spread) -> Self {
-        Self { takes: takes.bits(), spread, urgent: false }
+        Self { takes: takes.bits(), spread, urgent: false, copies: false }
     }
 
     /// States that urgent frames have the last queue to themselves.
@@ -47,9 +50,19 @@ impl Traits {
         Self { urgent: true, ..self }
     }
 
+    /// States that the last queue has copies of urgent frames.
+    pub(crate) fn with_urgent_copies(self) -> Self {
+        Self { urgent: true, copies: true, ..self }
+    }
+
     /// States that they have not.
     pub(super) fn without_urgent_queue(self) -> Self {
-        Self { urgent: false, ..self }
+        Self { urgent: false, copies: false, ..self }
+    }
+
+    /// Returns true if the last queue has copies of urgent frames.
+    pub(super) const fn has_urgent_copies(&self) -> bool {
+        self.copies
     }
 
     /// Returns true if urgent frames, those of routing protocols and of what they rest on, have the last queue to themselves.

@@ -2,6 +2,7 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::{fmt, io};
 
 use port::{Bell, Frame, Frames, Source};
@@ -31,6 +32,10 @@ pub struct XdpSource {
     /// True if the driver works when it is polled from here (SO_PREFER_BUSY_POLL).
     busy_poll: bool,
     counters: Arc<XdpReadCounters>,
+    /// See [`super::XdpPorts::overflow`].
+    overflows: Arc<AtomicBool>,
+    /// True if it overflows, and half of a ring waited at the last look.
+    is_crowded: bool,
     /// Hand-over slot for other queues, when the interface was deleted and created again.
     handover: Arc<QueueHandover>,
 }
@@ -61,9 +66,14 @@ impl fmt::Debug for XdpSource {
 }
 
 impl XdpSource {
-    /// Creates a source that serves these queues.
-    pub(super) fn new(hand: ReceiveQueues, handover: Arc<QueueHandover>, busy_poll: bool) -> Self {
-        Self { hand, turn: 0, busy_poll, counters: Arc::default(), handover }
+    /// Creates a source that serves these queues. While `overflows` is set, many frames do not wait for room.
+    pub(super) fn new(
+        hand: ReceiveQueues,
+        handover: Arc<QueueHandover>,
+        busy_poll: bool,
+        overflows: Arc<AtomicBool>,
+    ) -> Self {
+        Self { hand, turn: 0, busy_poll, counters: Arc::default(), overflows, is_crowded: false, handover }
     }
 
     /// Returns its counters, which any thread may read.
@@ -81,6 +91,33 @@ impl XdpSource {
             (self.hand, self.turn) = (hand, 0);
         }
     }
+
+    /// Shows what waits in the next queue where something does.
+    fn show(&mut self, budget: usize, take: &mut dyn FnMut(&[Frame<'_>])) -> usize {
+        for _ in 0..self.hand.receivers.len() {
+            let turn = self.turn;
+            self.turn = if turn + 1 < self.hand.receivers.len() { turn + 1 } else { 0 };
+            let Some(receiver) = self.hand.receivers.get_mut(turn) else { continue };
+            let shown = receiver.drain(budget, &self.counters, take);
+            if shown > 0 {
+                return shown;
+            }
+            receiver.queue.attend();
+            if self.busy_poll {
+                abi::kick_receive(receiver.queue.socket.as_fd());
+            }
+        }
+        // All frames received by the old queues have been shown.
+        self.take_up();
+        self.counters.polls_empty.add(1);
+        0
+    }
+
+    /// Looks whether so many frames wait that the kernel may soon have no place for others.
+    fn look(&mut self) {
+        let mut receivers = self.hand.receivers.iter_mut();
+        self.is_crowded = self.overflows.load(Relaxed) && receivers.any(Receiver::is_crowded);
+    }
 }
 
 impl Receiver {
@@ -90,6 +127,12 @@ impl Receiver {
             self.fill.push(chunk);
         }
         self.fill.publish();
+    }
+
+    /// Returns true if half of the ring waits, or more.
+    fn is_crowded(&mut self) -> bool {
+        let half = self.receive.size() / 2;
+        self.receive.waiting(half) >= half
     }
 
     /// Shows the available frames and returns their chunks.
@@ -155,23 +198,17 @@ impl Receiver {
 
 impl Source for XdpSource {
     fn drain(&mut self, budget: usize, take: &mut dyn FnMut(&[Frame<'_>])) -> usize {
-        for _ in 0..self.hand.receivers.len() {
-            let turn = self.turn;
-            self.turn = if turn + 1 < self.hand.receivers.len() { turn + 1 } else { 0 };
-            let Some(receiver) = self.hand.receivers.get_mut(turn) else { continue };
-            let shown = receiver.drain(budget, &self.counters, take);
-            if shown > 0 {
-                return shown;
-            }
-            receiver.queue.attend();
-            if self.busy_poll {
-                abi::kick_receive(receiver.queue.socket.as_fd());
-            }
-        }
-        // All frames received by the old queues have been shown.
-        self.take_up();
-        self.counters.polls_empty.add(1);
-        0
+        let shown = self.show(budget, take);
+        self.look();
+        shown
+    }
+
+    fn waits(&self) -> bool {
+        !self.is_crowded
+    }
+
+    fn tend(&mut self) {
+        self.look();
     }
 
     /// The descriptor is readable as long as frames wait, so it need not be armed; one check avoids a sleep.

@@ -1,4 +1,4 @@
-use port::{Frame, Sink};
+use port::{Frame, Sink, Source};
 use ring::Bytes;
 
 use super::*;
@@ -68,6 +68,21 @@ fn a_sink_without_room_has_the_kernel_send() {
     assert!(woken > 0);
     assert_eq!(sink.room(), 0);
     assert!(sink.counters().wakeups.get() > woken, "nobody else would send what waits");
+}
+
+#[test]
+fn frames_do_not_wait_for_room_while_half_of_a_ring_is_in_use() {
+    // Of eight entries the kernel has filled this many.
+    let cases = [(true, 3, true), (true, 4, false), (true, 8, false), (false, 8, true)];
+    for (overflows, filled, waits) in cases {
+        let world = fuzzed::World::new();
+        let mut source = world.source(overflows);
+        world.store(&[0, 0, 2, 0, filled, 0, 0, 0, 0, 0, 0, 0]);
+        source.tend();
+        assert_eq!(source.waits(), waits, "{filled} frames");
+        assert_eq!(source.drain(8, &mut |_| {}), usize::from(filled));
+        assert!(source.waits(), "none is left");
+    }
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! TAP in a bridge of Open vSwitch. Each in the conformance suite that every port passes, with a packet
 //! socket at the other end of the veth.
 
+use std::net::Ipv4Addr;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -9,12 +10,17 @@ use std::time::{Duration, Instant};
 
 use conformance::{Pattern, SinkBench, SourceBench, check_sink, check_source};
 use port::{Sink, Source};
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use uplink::macvtap::Mode;
 use uplink::{Error, Mac, Netns, Tap, TapConfig, TapSink, TapSource, bridge, macvtap, ovs};
 
 use crate::far_end::PacketSocket;
-use crate::support::{PATIENCE, devices, drained, frames_at, losses, wait_for, wait_until_running};
+use crate::support::{
+    PATIENCE, Way, collect, datagram, deliver, devices, drained, frames_at, losses, wait_for,
+    wait_until_running,
+};
 
 const OURS: Mac = [2, 0, 0, 0, 1, 9];
 const THEIRS: Mac = [2, 0, 0, 0, 1, 0];
@@ -234,6 +240,48 @@ fn a_macvtap_goes_with_whoever_holds_it_and_its_queue_is_as_long_as_was_said() {
     assert!(!links.exists("m0").expect("ask"));
 }
 
+/// A datagram of BFD from one end to the other.
+fn of_bfd(from: Mac, to: Mac, number: u32) -> Vec<u8> {
+    let [here, there] = [1, 2].map(|host| Ipv4Addr::new(198, 18, 0, host));
+    let mut frame = datagram(Way { from: (from, here), to: (to, there) }, 60, number);
+    frame[36..38].copy_from_slice(&3784_u16.to_be_bytes());
+    frame
+}
+
+#[test]
+fn urgent_frames_come_past_a_full_queue_of_a_macvtap_and_each_comes_once() {
+    if !macvtaps() {
+        return;
+    }
+    let netns = veth();
+    let config = TapConfig { queue_len: 8, urgent: true, ..macvtap_config(&netns) };
+    let tap = macvtap::open("m0", ON_NEAR, &config).expect("macvtap");
+    if !tap.traits().has_urgent_queue() {
+        return println!("SKIPPED: the kernel takes no program that finds urgent frames");
+    }
+    let far = netns.run(|| PacketSocket::open("far")).expect("enter").expect("packet socket");
+    let send = |frame: Vec<u8>| assert_eq!(rustix::io::write(&far, &frame), Ok(frame.len()));
+    let mut ports = tap.try_clone().expect("copy").into_ports();
+    let (mut urgent, _) = ports.pop().expect("the queue of copies");
+    let (mut plain, sink) = ports.pop().expect("a queue");
+    // What leaves does not come back, and what comes is in both queues, and shown by one of them.
+    assert_eq!(deliver(&*sink, &mut [of_bfd(OURS, THEIRS, 1)]), 1);
+    send(of_bfd(THEIRS, OURS, 2));
+    assert_eq!(collect(&mut urgent, 1), [of_bfd(THEIRS, OURS, 2)]);
+    wait_for("the other one", || {
+        assert!(drained(&mut plain).is_empty(), "it came twice");
+        plain.counters().copied.get() == 1
+    });
+    for _ in 0..100 {
+        send([&OURS[..], &THEIRS, &[8, 0], &[0; 46]].concat());
+    }
+    send(of_bfd(THEIRS, OURS, 3));
+    assert_eq!(collect(&mut urgent, 1), [of_bfd(THEIRS, OURS, 3)]);
+    assert_eq!(tap.lost_copies(), 0);
+    (0..10_000).for_each(|number| send(of_bfd(THEIRS, OURS, number)));
+    wait_for("a loss to be counted", || tap.lost_copies() > 0);
+}
+
 #[test]
 fn what_cannot_carry_a_macvtap_is_named_and_nothing_is_left() {
     if !macvtaps() {
@@ -430,6 +478,9 @@ fn within_open_vswitch() {
     uplink::Undo::of_ovs_port("p0").now();
     assert!(!vsctl(&["list-ports", "br0"]).contains("p0"));
     an_internal_port_is_an_interface_of_its_own();
+    let tap = ovs::open("p5", "br0", &TapConfig::default()).expect("TAP");
+    without_descriptors(|| drop(tap));
+    assert!(!vsctl(&["list-ports", "br0"]).contains("p5"), "it is taken out when no descriptor is left");
 }
 
 fn an_internal_port_is_an_interface_of_its_own() {
@@ -449,4 +500,14 @@ fn an_internal_port_is_an_interface_of_its_own() {
     uplink::Undo::of_ovs_port("p4").now();
     wait_for("the end of what was left", || !is_there("p4"));
     assert!(is_there("p2"), "what is not ours stays");
+}
+
+/// Does something while this process can open no more descriptors than that closes.
+fn without_descriptors(act: impl FnOnce()) {
+    let limit = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: Some(256), ..limit }).expect("lowered");
+    let all: Vec<_> = std::iter::from_fn(|| eventfd(0, EventfdFlags::CLOEXEC).ok()).collect();
+    act();
+    drop(all);
+    setrlimit(Resource::Nofile, limit).expect("raised");
 }

@@ -3,11 +3,12 @@
 
 use std::net::Ipv4Addr;
 use std::process::Stdio;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use conformance::{check_sink, check_source};
 use frame::ethernet::SHORTEST;
-use port::{Bell, Sink, Source};
+use port::{Bell, Frame, Sink, Source, pump};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use uplink::xdp::{XdpPorts, XdpSource};
 use uplink::{Links, Netns, Xdp, XdpConfig};
@@ -347,4 +348,45 @@ fn what_nobody_takes_is_lost_in_the_kernel_and_counted() {
     });
     assert!((256..SENT).contains(&came), "{came} of {SENT}");
     assert_eq!(came + losses(&*ports.health.counters()), SENT, "{:?}", ports.health.counters());
+}
+
+/// A sink without room, which counts the frames that come without it.
+#[derive(Default)]
+struct Full(AtomicUsize);
+
+impl Sink for Full {
+    fn deliver(&self, frames: &[Frame<'_>]) -> usize {
+        self.0.fetch_add(frames.len(), Ordering::Relaxed);
+        0
+    }
+
+    fn room(&self) -> usize {
+        0
+    }
+}
+
+#[test]
+fn a_queue_that_fills_up_is_read_without_room() {
+    if !able() {
+        return;
+    }
+    const SENT: usize = 200;
+    let pair = Pair::new(1);
+    let config = XdpConfig { queue_len: 256, ..pair.config() };
+    let (xdp, peer) = (Xdp::open("near", &config).expect("AF_XDP"), pair.peer());
+    let mut ports = xdp.ports(1).expect("rings");
+    let full = Full::default();
+    for n in 0..SENT {
+        assert_eq!(rustix::io::write(&peer.0, &datagram(BACK, 60, n as u32)), Ok(60));
+    }
+    wait_for("frames", || ports.sources[0].arm());
+    assert_eq!(pump(&mut ports.sources[0], &full), 0, "they wait");
+    ports.overflow(true);
+    wait_for("all but half of a ring", || {
+        pump(&mut ports.sources[0], &full);
+        full.0.load(Ordering::Relaxed) > SENT - 128
+    });
+    while pump(&mut ports.sources[0], &full) > 0 {}
+    assert!(ports.sources[0].waits(), "the rest waits");
+    assert!(full.0.load(Ordering::Relaxed) < SENT, "and is there");
 }

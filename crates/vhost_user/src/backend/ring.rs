@@ -29,6 +29,8 @@ pub(super) struct PeerRing {
     doorbell: Option<OwnedFd>,
     call: Option<OwnedFd>,
     pub(super) enabled: bool,
+    /// True if it sends and was disabled while it was served: then it is served on, and its frames are lost.
+    pub(super) discards: bool,
     pub(super) running: bool,
 }
 
@@ -83,12 +85,13 @@ impl PeerRing {
 
     /// Forgets the doorbell: the driver has taken the ring back.
     pub(super) fn stop(&mut self) {
-        (self.doorbell, self.running) = (None, false);
+        (self.doorbell, self.discards, self.running) = (None, false, false);
     }
 
     /// Returns true if everything is known that is needed to serve it.
     pub(super) const fn is_ready(&self) -> bool {
-        self.entries > 0 && self.places.is_some() && self.doorbell.is_some() && self.enabled
+        let is_in_use = self.enabled || self.discards;
+        self.entries > 0 && self.places.is_some() && self.doorbell.is_some() && is_in_use
     }
 
     /// Returns duplicates of its eventfds.

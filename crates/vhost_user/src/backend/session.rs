@@ -3,6 +3,10 @@
 //! A ring is served once its size, areas, doorbell and memory are known and it is enabled, until the peer
 //! asks for its index (GET_VRING_BASE), disables it, or disconnects. No ring is served while the memory table
 //! changes.
+//!
+//! The driver of a ring that is disabled while it sends waits for its buffers: they are returned, and its
+//! frames are lost (vhost-user protocol, "Ring states"). A ring that was never enabled keeps its frames: these
+//! are sent when it is, so that a peer that connects loses none.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -106,7 +110,7 @@ impl Session {
 
     /// Returns the number of rings being served.
     pub fn running(&self) -> usize {
-        self.rings.iter().filter(|ring| ring.running).count()
+        self.rings.iter().filter(|ring| ring.running && ring.enabled).count()
     }
 
     /// Checks the peer's health: its rings are valid, its memory is there, its event descriptors do not
@@ -193,9 +197,9 @@ impl Session {
         }
         let before = std::mem::replace(&mut self.features, picked);
         if picked & PROTOCOL_FEATURES == 0 {
-            self.rings.iter_mut().for_each(|ring| ring.enabled = true);
+            (0..self.rings.len()).for_each(|ring| self.set_enabled(ring, true));
         }
-        if before != picked && self.running() > 0 {
+        if before != picked && self.rings.iter().any(|ring| ring.running) {
             self.pause();
         }
         self.start_ready()
@@ -281,12 +285,24 @@ impl Session {
                 value: state.into(),
             });
         }
-        self.ring(number)?.enabled = state == 1;
-        if state == 0 {
-            self.leave(number);
-            self.count_pairs();
-        }
+        self.set_enabled(number, state == 1);
         self.start(number)
+    }
+
+    fn set_enabled(&mut self, number: usize, enabled: bool) {
+        let Some(ring) = self.rings.get_mut(number) else { return };
+        ring.enabled = enabled;
+        match pair_of(number) {
+            (pair, false) => {
+                ring.discards = !enabled && ring.running;
+                self.queues.discard_transmit(pair, ring.discards);
+            }
+            (_, true) if !enabled => {
+                self.leave(number);
+                self.count_pairs();
+            }
+            (_, true) => {}
+        }
     }
 
     /// Returns the ring of a request that has a descriptor, or says that it has none.
@@ -349,6 +365,7 @@ impl Session {
             (pair, false) => {
                 let leaves = features::offloads_of_driver(self.features);
                 let queue = tx::TxQueue::new(queue, self.offer.longest).with_offloads(leaves);
+                self.queues.discard_transmit(pair, ring.discards);
                 self.queues.serve_transmit(pair, TxQueue::VirtioNet(Box::new(queue)), bells)
             }
         };

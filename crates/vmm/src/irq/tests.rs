@@ -82,7 +82,7 @@ fn no_interrupt_is_lost_between_mask_and_unmask() {
             let start = std::time::Instant::now();
             while sent(&line) == 0 {
                 let waited = start.elapsed();
-                assert!(waited.as_secs() < 5, "the interrupt of turn {turn} was lost");
+                assert!(waited.as_secs() < 60, "the interrupt of turn {turn} was lost");
                 std::hint::spin_loop();
             }
         }

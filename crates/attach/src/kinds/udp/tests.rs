@@ -2,15 +2,17 @@
 //! withstand. The other end is a UDP socket of the kernel.
 
 use std::net::Ipv4Addr;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::os::unix::net::UnixDatagram;
+use std::sync::atomic::{AtomicU8, AtomicUsize};
 use std::time::{Duration, Instant};
 
 use conformance::{SinkBench, SourceBench, check_sink, check_source};
-use port::Offload;
+use port::{Offload, pump};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{AddressFamily, SocketType, ipproto, sendto};
 
 use super::*;
+use crate::Attach;
 use crate::requirements::tests::{served, wanted};
 
 /// Time limit of every wait, even on a busy host. Each wait ends as soon as its condition holds.
@@ -40,18 +42,31 @@ struct Bench {
     far: UdpSocket,
     source: Box<dyn Source>,
     sink: Arc<dyn Sink>,
+    control: Arc<dyn Sink>,
     outside: Outside,
 }
 
 impl Bench {
     fn new() -> Self {
+        Self::of(NicRequirements { queue_len: 8192, ..wanted("null") })
+    }
+
+    /// One whose frames leave by the way of a control plane.
+    fn of_control() -> Self {
+        let bench = Self::new();
+        Self { sink: bench.control.clone(), ..bench }
+    }
+
+    /// That of a NIC with these requirements, but for the attachment.
+    fn of(wanted: NicRequirements) -> Self {
         let far = socket();
         sockopt::set_socket_recv_buffer_size_force(&far, ROOM).expect("room");
         let near = socket().local_addr().expect("an address");
         let attach = format!("udp:{near}-{}", far.local_addr().expect("an address"));
-        let mut ports = served(&NicRequirements { queue_len: 8192, ..wanted(&attach) });
+        let mut ports = served(&NicRequirements { attach: Attach::read(&attach).expect("good"), ..wanted });
         far.connect(near).expect("the other end");
-        Self { far, source: ports.sources.remove(0), sink: ports.sinks.remove(0), outside: ports.outside }
+        let (source, sink) = (ports.sources.remove(0), ports.sinks.remove(0));
+        Self { far, source, sink, control: ports.control.expect("a way out"), outside: ports.outside }
     }
 
     fn sent(&self, frames: &mut [Vec<u8>]) -> usize {
@@ -123,8 +138,82 @@ impl SourceBench for Bench {
 fn a_tunnel_is_a_sink_and_a_source() {
     if has_room() {
         check_sink(Bench::new);
+        check_sink(Bench::of_control);
         check_source(Bench::new);
     }
+}
+
+/// A sink without room, which counts the frames that come without it.
+#[derive(Default)]
+struct Full(AtomicUsize);
+
+impl Sink for Full {
+    fn deliver(&self, frames: &[Frame<'_>]) -> usize {
+        self.0.fetch_add(frames.len(), Ordering::Relaxed);
+        0
+    }
+
+    fn room(&self) -> usize {
+        0
+    }
+}
+
+/// Returns how many of many frames are read though there is no room for them.
+fn read_without_room(has_control: bool) -> usize {
+    let mut bench = Bench::of(NicRequirements { queue_len: 256, has_control, ..wanted("null") });
+    // The kernel takes what it has room for, and drops the rest.
+    let frames = vec![vec![7; 1000]; 1000];
+    assert_eq!(bench.feed(&frames), 1000);
+    let full = Full::default();
+    (0..100).for_each(|_| _ = pump(&mut *bench.source, &full));
+    assert!(!bench.come().is_empty(), "what is left waits");
+    full.0.load(Ordering::Relaxed)
+}
+
+#[test]
+fn for_a_control_plane_a_queue_that_fills_up_is_read_without_room() {
+    if has_room() {
+        assert_eq!(read_without_room(false), 0);
+        assert!(read_without_room(true) > 0);
+    }
+}
+
+/// The socket takes few datagrams until the other end reads them.
+#[test]
+fn frames_of_a_control_plane_are_held_back_and_go_first() {
+    let (near, far) = UnixDatagram::pair().expect("sockets");
+    far.set_nonblocking(true).expect("set");
+    let sender = Arc::new(Sender::new(Arc::new(near.into())));
+    let control = ControlSender(sender.clone());
+    let deliver = |sink: &dyn Sink, len: usize, copies: usize| {
+        let mut octets = vec![vec![7; len]; copies];
+        let frames: Vec<_> = octets.iter_mut().map(|octets| Frame::new(Bytes::from_slice(octets))).collect();
+        sink.deliver(&frames)
+    };
+    let taken = deliver(&*sender, 60, 10_000);
+    assert!(taken < 10_000, "it is full");
+    assert_eq!(deliver(&control, 70, MOST_HELD + 6), MOST_HELD, "the others are held back");
+    assert_eq!(deliver(&*sender, 60, 1), 0);
+    let counters = &sender.counters;
+    assert_eq!(counters.drop_full.get(), (10_000 - taken) as u64 + 6 + 1);
+    assert_eq!(counters.frames.get(), taken as u64);
+    let come = || {
+        let mut octets = [0; 100];
+        std::iter::from_fn(|| far.recv(&mut octets).ok()).collect::<Vec<_>>()
+    };
+    assert_eq!(come(), vec![60; taken]);
+    // Each time the other end has read all, there is room again; nothing else has to be delivered for that.
+    let mut late = Vec::new();
+    while late.len() < MOST_HELD {
+        assert_eq!(control.room(), usize::MAX);
+        let came = come();
+        assert!(!came.is_empty(), "nothing is sent any more");
+        late.extend(came);
+    }
+    assert_eq!(late, [70; MOST_HELD]);
+    assert_eq!(deliver(&*sender, 60, 1), 1);
+    assert_eq!(come(), [60]);
+    assert_eq!(counters.frames.get(), (taken + MOST_HELD + 1) as u64);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::{BESIDE, PARALLEL, good, multistage, names};
-use crate::{Plan, Router, Spin};
+use crate::{CpuSet, Plan, Router, Spin};
 
 #[test]
 fn members_come_and_go() {
@@ -46,6 +46,37 @@ fn the_youngest_members_are_parked() {
     assert_eq!(refused(65), "group core: members: 65 is out of range; write 1 to 64");
     let unknown = plan.with_awake("edge", 2).expect_err("refused").to_string();
     assert_eq!(unknown, "there is no group \"edge\"; groups: core");
+}
+
+#[test]
+fn spare_members_wake_for_others_and_are_followed_by_new_ones() {
+    let file = |lines: &str| good(&PARALLEL.replace("members = 2", lines));
+    // How many there are, how many are awake, and whether a spare one is missing.
+    let told = |plan: &Plan| (plan.groups[0].members, plan.groups[0].awake(), plan.groups[0].lacks_spares());
+    let plan = file("members = 2\nspare = 1");
+    assert_eq!((told(&plan), plan.routers.len()), ((3, 2, false), 3));
+    let used = plan.with_members("core", 3).expect("it may be");
+    assert_eq!(told(&used), (3, 3, true));
+    assert_eq!(used.routers, plan.routers, "nothing is started");
+    let again = used.with_spare("core", 1).expect("it may be");
+    assert_eq!(again, file("members = 3\nspare = 1"));
+    assert_eq!(again.with_members("core", 3), Ok(again.clone()));
+    assert_eq!(again.with_members("core", 2), Ok(plan.clone()));
+    assert_eq!(told(&used.with_members("core", 1).expect("it may be")), (2, 1, false));
+    assert_eq!(plan.with_spare("core", 0), Ok(file("members = 2\nspare = 0")));
+    let asleep = plan.with_awake("core", 1).expect("it may be");
+    assert_eq!(told(&asleep), (3, 1, false));
+    assert_eq!(asleep.with_spare("core", 1), Ok(asleep.clone()), "more are parked than need be");
+    assert_eq!(told(&asleep.with_spare("core", 0).expect("it may be")), (2, 1, false));
+    assert_eq!(told(&asleep.with_spare("core", 4).expect("it may be")), (5, 1, false));
+    let refused = |name, spare| plan.with_spare(name, spare).expect_err("refused").to_string();
+    assert_eq!(refused("core", 5), "group core: spare: 5 is out of range; write 0 to 4");
+    assert_eq!(refused("edge", 1), "there is no group \"edge\"; groups: core");
+    assert_eq!(told(&file("members = 64\nspare = 4")), (64, 64, false), "there may be no more");
+    let scaled = file("scale = { min = 1, max = 2 }");
+    assert_eq!(told(&scaled), (2, 1, false));
+    assert_eq!(told(&scaled.with_awake("core", 2).expect("it may be")), (2, 2, false));
+    assert_eq!(told(&file("scale = { min = 1, max = 2, surplus = \"end\" }")), (1, 1, false));
 }
 
 #[test]
@@ -106,6 +137,30 @@ fn cpus_are_dealt_out_over_members() {
     assert_eq!(pins(&moved), ["5", "6", "7"]);
     let free = moved.with("core", "pin.vcpu", "any").expect("it may be set");
     assert_eq!(pins(&free), [""; 3]);
+}
+
+#[test]
+fn a_setting_of_a_group_leaves_other_settings_of_single_members() {
+    let core = PARALLEL.replace("members = 2", "members = 2\npin = { vcpu = \"2,3\", vhost = \"4\" }");
+    let rim =
+        core.replace("[switch.lan]\n", "").replace("core", "rim").replace("198.51.100.1/", "198.51.100.2/");
+    let pins = |plan: &Plan, name: &str| {
+        let router = plan.routers.iter().find(|router| router.name == name).expect("it is there");
+        let text = |set: &Option<CpuSet>| set.as_ref().map(ToString::to_string).unwrap_or_default();
+        (text(&router.pin.vcpu), text(&router.pin.vhost))
+    };
+    let own = |vcpu: &str, vhost: &str| (vcpu.to_owned(), vhost.to_owned());
+    let mut plan = good(&format!("{core}{rim}"));
+    for (router, key, value) in
+        [("core_1", "pin.vcpu", "7"), ("rim_1", "pin.vhost", "6"), ("core", "spin", "70us")]
+    {
+        plan = plan.with(router, key, value).expect("it may be set");
+    }
+    assert_eq!((pins(&plan, "core_1"), pins(&plan, "rim_1")), (own("7", "4"), own("3", "6")));
+    plan = plan.with("core", "pin.vhost", "5").expect("it may be set");
+    assert_eq!((pins(&plan, "core_1"), pins(&plan, "rim_1")), (own("7", "5"), own("3", "6")));
+    plan = plan.with("core", "pin.vcpu", "2,3").expect("it may be set");
+    assert_eq!((pins(&plan, "core_1"), pins(&plan, "rim_1")), (own("3", "5"), own("3", "6")));
 }
 
 proptest! {

@@ -16,8 +16,19 @@ fn what_this_version_cannot_run_is_refused_in_one_line() {
     assert_eq!(told(&PARALLEL.replace("\"flow\"", "\"round-robin\"")), "");
     assert_eq!(told(&PARALLEL.replace("members = 2", "scale = { max = 3 }")), "");
     assert_eq!(told(&PARALLEL.replace("tap:core-wan", "xdp:eth0")), "");
-    let six = PARALLEL.replace("\"192.0.2.1/24\"", "[\"192.0.2.1/24\", \"2001:db8::1/64\"]");
-    assert!(told(&six).contains("group.nic.address: a group has no IPv6 in this version"), "{}", told(&six));
+    let with_six = |text: &str| text.replace("\"192.0.2.1/24\"", "[\"192.0.2.1/24\", \"2001:db8::1/64\"]");
+    assert_eq!(told(&with_six(PARALLEL)), "");
+    assert_eq!(told(&with_six(&multistage("balancers = 2\n"))), "");
+    assert_eq!(told(&with_six(&multistage("balancer = \"vm\"\n"))), "");
+    let expected = "group.nic.address: a group with kernel routers or back ends on other hosts has no IPv6";
+    for more in [
+        "engine = \"kernel\"\n",
+        "interconnect = \"bridge:br0\"\nremote = 1\n",
+        "tunnels = \"udp:10.0.0.1:4800-10.0.0.2:4800\"\n",
+    ] {
+        let elsewhere = told(&with_six(&multistage(&format!("balancer = \"vm\"\n{more}"))));
+        assert!(elsewhere.contains(expected), "{elsewhere}");
+    }
     let of_vrf = PARALLEL.replace("\"198.51.100.1/24\"", "\"198.51.100.1/24\"\nvrf = \"red\"");
     assert_eq!(told(&of_vrf), "");
     let filtered = PARALLEL.replace("\"192.0.2.1/24\"", "\"192.0.2.1/24\"\nrpf = \"loose\"");
@@ -67,6 +78,7 @@ const ONE_LINE: &[(&str, &str, &str)] = &[
         "scale = { min = 5, max = 4 }",
         "f.toml:6: group.scale.max: 4 is less than min = 5; write 5 to 64",
     ),
+    ("spread = \"flow\"", "spare = 5", "f.toml:7: group.spare: 5 is out of range; write 0 to 4"),
     (
         "spread = \"flow\"",
         "scale = { max = 4, target = 2 }",

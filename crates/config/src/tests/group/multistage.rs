@@ -5,8 +5,8 @@ use std::time::Duration;
 use super::super::bad::errors;
 use super::{BESIDE, PARALLEL, attachments, good, multistage, names};
 use crate::{
-    Balancer, GroupKind, Interconnect, KernelPath, Mac, Pin, Plan, Role, Spin, Stages, is_forwarding_for,
-    is_meant,
+    Balancer, GroupKind, Interconnect, KernelPath, Mac, Pin, Plan, Role, Router, Spin, Stages,
+    is_forwarding_for, is_meant,
 };
 
 #[test]
@@ -258,6 +258,10 @@ fn behind_balancers_that_are_machines_kernel_routers_are_members() {
         "{}",
         errors(&scaled)
     );
+    let spare = errors(&text("kernel", "spare = 1\n"));
+    assert!(spare.contains("group.spare: kernel routers have none in this version"), "{spare}");
+    let refused = plan.with_spare("core", 1).expect_err("refused").to_string();
+    assert_eq!(refused, "group core: spare: kernel routers have none in this version");
     let in_switch = multistage("").replace("\"flow\"", "\"flow\"\nengine = \"kernel\"");
     assert!(
         errors(&in_switch).contains("group.engine: a balancer in our switch cannot reach a kernel router"),
@@ -281,6 +285,32 @@ fn a_control_plane_is_the_groups_and_no_balancer_has_one() {
     assert!(in_kernel.contains("group.control: kernel routers in a group have none"), "{in_kernel}");
     let remote = errors(&text("interconnect = \"bridge:br0\"\nremote = 1\n"));
     assert!(remote.contains("group.control: a back end on another host does not learn routes"), "{remote}");
+}
+
+#[test]
+fn behind_balancers_that_are_machines_members_have_the_link_local_address_of_the_group() {
+    let six = |addresses: &str| {
+        let all = format!("[\"192.0.2.1/24\", {addresses}]");
+        multistage("balancer = \"vm\"\n").replace("\"192.0.2.1/24\"", &all)
+    };
+    let addresses = |router: &Router| -> Vec<String> {
+        router.nics[0].six.addresses.iter().map(ToString::to_string).collect()
+    };
+    let wan = "\"tap:core-wan\"";
+    let with_mac = format!("{wan}\nmac = \"02:00:00:00:43:01\"");
+    let plan = good(&six("\"2001:db8::1/64\"").replace(wan, &with_mac));
+    for member in plan.members("core") {
+        assert_eq!(addresses(member), ["fe80::ff:fe00:4301/64", "2001:db8::1/64"]);
+        assert!(member.nics[1].six.addresses.is_empty(), "there it has no IPv6");
+    }
+    assert_eq!(addresses(&plan.groups[0].pattern), ["2001:db8::1/64"]);
+    let balancer = plan.routers.last().expect("there is one");
+    assert!(balancer.balancing().is_some() && addresses(balancer).is_empty());
+    let given = good(&six("\"2001:db8::1/64\", \"fe80::1/64\""));
+    assert_eq!(addresses(&given.routers[0]), ["2001:db8::1/64", "fe80::1/64"]);
+    let many = (1..=8).map(|n| format!("\"2001:db8:{n}::1/64\"")).collect::<Vec<_>>().join(", ");
+    let told = errors(&six(&many));
+    assert!(told.contains("group.nic.address: there is no room for the link-local address"), "{told}");
 }
 
 #[test]

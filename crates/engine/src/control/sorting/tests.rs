@@ -176,7 +176,8 @@ fn frames_for_a_virtual_router_are_the_routers_while_it_is_the_master() {
     };
     assert_eq!(next(&mut bench), frames, "another one is the master: the router drops what is not for it");
     let (addresses, nic) = (Some(vec![LOOPBACK.into()]), 1);
-    let mine = vec![LearnedMac { nic: 2, mac: [9; 6] }, LearnedMac { nic, mac: VIRTUAL }];
+    let at = |nic, mac| LearnedMac { nic, mac, ips: Vec::new() };
+    let mine = vec![at(2, [9; 6]), at(nic, VIRTUAL)];
     bench.learned.take(&Lesson { addresses, macs: Some(mine), ..Lesson::default() });
     assert_eq!(next(&mut bench), [transit.clone(), transit.clone()], "with the address of the NIC");
     assert_eq!(
@@ -188,4 +189,17 @@ fn frames_for_a_virtual_router_are_the_routers_while_it_is_the_master() {
     assert_eq!((counts.sorted.for_virtual.get(), counts.sorted.for_control.get()), (1, 1));
     bench.learned.take(&Lesson { macs: Some(Vec::new()), ..Lesson::default() });
     assert_eq!(next(&mut bench)[0], frames[0], "the other one is the master again");
+}
+
+#[test]
+fn answers_to_a_virtual_router_reach_the_nic_that_has_asked() {
+    const VIRTUAL: [u8; 6] = [0, 0, 0x5e, 0, 1, 5];
+    let mut answer = reply();
+    answer[..6].copy_from_slice(&VIRTUAL);
+    let mut bench = Bench::new(vec![answer]);
+    let macs = vec![LearnedMac { nic: 1, mac: VIRTUAL, ips: vec![OWN.into()] }];
+    bench.learned.take(&Lesson { macs: Some(macs), ..Lesson::default() });
+    assert_eq!(bench.shown(), [reply()], "the router has asked by its NIC");
+    assert_eq!(bench.copies.take(), [reply()], "and so has the kernel");
+    assert_eq!(bench.counts.sorted.for_virtual.get(), 1);
 }

@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::ensemble::known::{FRESH, GONE, MOST};
 
 const GROUP: Mac = Mac([2, 0, 0, 0, 0, 9]);
 const NEAR: Mac = Mac([2, 0, 0, 0, 0, 1]);
@@ -51,11 +52,11 @@ fn the_network_is_answered_once_and_nobody_else_hears_of_it() {
     assert_eq!((heard.goes_on, heard.told), (false, None));
     let answer = packet(&heard.answer.expect("it is answered"));
     assert_eq!((answer.operation, answer.sender_mac, answer.sender_ip), (Operation::Reply, GROUP, OWN));
-    assert_eq!((answer.target_mac, answer.target_ip, hosts.known()), (NEAR, HOST, 1));
+    assert_eq!((answer.target_mac, answer.target_ip, hosts.stations().len()), (NEAR, HOST, 1));
     // What is said to others is none of our business, nor what we say ourselves.
     assert_eq!(hosts.hear_network(&request((HOST + 1, OTHER), HOST), ms(0)), Heard::default());
     assert_eq!(hosts.hear_network(&request((OWN, GROUP), HOST), ms(0)), Heard::default());
-    assert_eq!(hosts.known(), 1);
+    assert_eq!(hosts.stations().len(), 1);
 }
 
 #[test]
@@ -132,7 +133,7 @@ fn no_station_is_a_group_or_a_network() {
     for (ip, mac) in [(HOST, Mac::BROADCAST), (OWN & !0xff, NEAR), (OWN | 0xff, NEAR), (0, NEAR)] {
         hosts.hear_network(&request((ip, mac), OWN), ms(0));
     }
-    assert_eq!(hosts.known(), 0);
+    assert_eq!(hosts.stations().len(), 0);
 }
 
 #[test]

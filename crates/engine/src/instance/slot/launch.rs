@@ -136,7 +136,7 @@ impl Slot {
         let is_launched = self.is_launched()?;
         let Some(run) = &mut self.run else { return Ok(is_launched) };
         if run.router.router.is_ready() {
-            run.up = true;
+            run.comes_up();
             self.awaited = false;
             self.since = now;
             return Ok(true);
@@ -147,5 +147,13 @@ impl Slot {
             bail!("router {}: {line}", self.plan.name);
         }
         Ok(false)
+    }
+}
+
+impl Run {
+    /// Notes that its guest serves its NICs.
+    pub(crate) fn comes_up(&mut self) {
+        self.up = true;
+        self.router.router.steps_mut().end("boot");
     }
 }

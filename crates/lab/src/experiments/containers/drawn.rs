@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 
 use anyhow::Result;
+use config::Engine;
 use host::cores;
 
 use super::Stand;
+use super::functions::ByFunctions;
 use crate::diagram::Seen;
 use crate::experiment::Options;
 use crate::rig::router_run::{Balancer, File, GroupShape, Interconnect, Link, RouterRun, Stages};
@@ -27,6 +29,8 @@ pub(crate) struct Drawing {
     pub(crate) name: &'static str,
     pub(crate) shows: Shows,
     scenes: &'static [Scene],
+    /// Name and use of the path by virtual functions that the paper draws as well.
+    by_functions: Option<(&'static str, ByFunctions)>,
 }
 
 /// Content of a room.
@@ -44,17 +48,24 @@ pub(crate) struct Room {
     pub(crate) text: String,
     /// Interfaces and threads that existed.
     pub(crate) seen: Seen,
-    /// Roles of the routers' threads (`vcpu0`), by number, and the trace of one frame; empty if the drawing does not show functions.
-    pub(crate) threads: BTreeMap<i32, String>,
+    /// Roles of the routers' threads (`vcpu0`), by name, and the trace of one frame; empty if the drawing does not show functions.
+    pub(crate) threads: BTreeMap<String, String>,
     pub(crate) trace: String,
 }
 
+impl Room {
+    /// Creates a room with this configuration file, of which nothing was seen yet.
+    pub(super) fn of(text: String) -> Self {
+        Self { text, seen: Seen::default(), threads: BTreeMap::new(), trace: String::new() }
+    }
+}
+
 const fn paths(name: &'static str, scenes: &'static [Scene]) -> Drawing {
-    Drawing { name, shows: Shows::Paths, scenes }
+    Drawing { name, shows: Shows::Paths, scenes, by_functions: None }
 }
 
 const fn stages(name: &'static str, scenes: &'static [Scene]) -> Drawing {
-    Drawing { name, shows: Shows::Stages, scenes }
+    Drawing { shows: Shows::Stages, ..paths(name, scenes) }
 }
 
 /// Group with two virtual machines as its balancers, joined by switches of the run to three back ends.
@@ -66,19 +77,24 @@ const BY_SWITCHES: Scene = Scene::Group(
 const BY_BRIDGE: Scene = Scene::Group(Stages::pair(Balancer::Vm, Interconnect::Bridge), Link::Macvtap);
 const BY_OVS: Scene = Scene::Group(Stages::pair(Balancer::Vm, Interconnect::Ovs), Link::Macvtap);
 
+/// Reason why a virtual machine has no path by virtual functions.
+const NEEDS_VFIO: &str = "a virtual machine of ringroad cannot be given a virtual function: that needs VFIO";
+
 /// All topologies: seed paper 000, figures 1, 16, 17 and A.20; seed paper 003, figures 1, 2, 3 and 9.
 pub(crate) static ALL: [Drawing; 9] = [
     paths("vmm-and-vhost", &[Scene::Routers(Stand::KVM_TAP_VMM, 1), Scene::Routers(Stand::KVM_TAP, 1)]),
     stages("multistage", &[BY_SWITCHES]),
     stages("multistage-bridge", &[BY_BRIDGE]),
     stages("multistage-ovs", &[BY_OVS]),
+    Drawing { shows: Shows::Functions, ..paths("kernel-functions", &[Scene::Routers(Stand::MACVTAP, 1)]) },
     Drawing {
-        name: "kernel-functions",
-        shows: Shows::Functions,
-        scenes: &[Scene::Routers(Stand::MACVTAP, 1)],
+        by_functions: Some(("SR-IOV (KVM)", ByFunctions::Refused(NEEDS_VFIO))),
+        ..paths("kvm-path", &[Scene::Routers(Stand::MACVTAP, 1)])
     },
-    paths("kvm-path", &[Scene::Routers(Stand::MACVTAP, 1)]),
-    paths("lxc-path", &[Scene::Routers(Stand::LXC_MACVLAN, 1)]),
+    Drawing {
+        by_functions: Some(("SR-IOV (LXC)", ByFunctions::Runs(Engine::Lxc))),
+        ..paths("lxc-path", &[Scene::Routers(Stand::LXC_MACVLAN, 1)])
+    },
     paths("test-bed", &[Scene::Routers(Stand::KERNEL_VETH, 1)]),
     paths("isolation", &[Scene::Routers(Stand::LXC_VETH, 2)]),
 ];
@@ -107,6 +123,12 @@ impl Drawing {
             }
         };
         self.scenes.iter().map(room).collect()
+    }
+
+    /// Runs a router on virtual functions if the paper draws one, and returns its name in the paper with what it showed, or with the
+    /// reason why it does not run.
+    pub(crate) fn by_functions(&self) -> Option<(&'static str, Result<Room>)> {
+        self.by_functions.map(|(name, by)| (name, by.room()))
     }
 }
 

@@ -13,6 +13,7 @@ pub(super) mod compare;
 pub(crate) mod drawn;
 pub(super) mod eight;
 mod flooded;
+mod functions;
 pub(super) mod isolation;
 pub(super) mod latency;
 pub(super) mod load;

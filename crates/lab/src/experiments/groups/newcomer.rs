@@ -2,6 +2,9 @@
 //! flows are sent all the time, so the new member has frames as soon as it owns a queue; whether it has forwarded any is asked of its
 //! counters over and over, and the time that an answer takes (`question_ms`) is the error of a trial. It is ended again after each trial.
 //!
+//! The group has a spare member, which has not forwarded anything before; in the cases `started` it has none, and the member is started
+//! from nothing. `answer_ms` is the time until the request is answered.
+//!
 //! A sample is the 99th percentile of 100 trials. Trials in which the hypervisor stole CPU time are dropped and counted.
 
 use std::thread::scope;
@@ -20,7 +23,7 @@ use crate::stats;
 
 /// Number of trials that count.
 const TRIALS: usize = 100;
-/// Members before and after: the second case has its links made for more of them.
+/// Members before and after, spare ones not counted.
 const BEFORE: u32 = 2;
 const AFTER: u32 = 3;
 /// Flows, so many that each member has some, and the interval of their probes.
@@ -29,7 +32,7 @@ const EVERY: Duration = Duration::from_millis(1);
 /// Timeout for the first frame.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Returns a case for each kind of group.
+/// Returns two cases for each kind of group: with a spare member, and without one.
 ///
 /// # Errors
 /// There are not two CPUs.
@@ -39,66 +42,87 @@ pub(in crate::experiments) fn cases(options: &Options) -> Result<Vec<Case>> {
         ("parallel", "members", GroupShape::Parallel(BEFORE)),
         ("multistage", "backends", GroupShape::Multistage(Stages::of_switches(1, BEFORE))),
     ];
-    let one = |(name, key, group): (&str, &'static str, GroupShape)| {
+    let both = kinds.into_iter().flat_map(|kind| [(kind, true), (kind, false)]);
+    let one = |((name, key, group), has_spare): ((&str, &'static str, GroupShape), bool)| {
         let options = options.clone();
-        let name = format!("{}/tap/{name}", options.device());
+        let name = format!("{}/tap/{name}{}", options.device(), if has_spare { "" } else { "/started" });
         let slice = move |_: Duration| {
             cores::pin(cpus.0)?;
-            let lines = [String::new()];
+            let lines = [if has_spare { "spare = 1\n".to_owned() } else { String::new() }];
             let file = File { group: Some(group), ..File::new(&options, Link::Tap, &lines) };
-            RouterRun::with_routers(&file, |room| measured(room, key))
+            RouterRun::with_routers(&file, |room| measured(room, key, has_spare))
         };
         Case::from(Experiment::unbuilt(("group-new", "ms"), name, slice).whole().between(cpus))
     };
-    Ok(kinds.map(one).into())
+    Ok(both.map(one).collect())
 }
 
-fn measured(room: &RouterRun, key: &str) -> Result<Sample> {
+fn measured(room: &RouterRun, key: &str, has_spare: bool) -> Result<Sample> {
     let (mut asks, mut orders) = (room.client()?, room.client()?);
-    let (mut probe, mut questions) = (FlowProbe::new(room, FLOWS, EVERY)?, Vec::new());
+    let (mut probe, mut times) = (FlowProbe::new(room, FLOWS, EVERY)?, Times::default());
     let (group, newest) = (room.router(0), format!("{}_{BEFORE}", room.router(0)));
-    let to = |members: u32| Request::Set {
+    let set = |key: &str, value: u32| Request::Set {
         router: group.clone(),
         key: key.to_owned(),
-        value: members.to_string(),
+        value: value.to_string(),
     };
     let trials = Trials::by(TRIALS, || {
-        room.wait_for_members(&mut asks, BEFORE)?;
+        room.wait_for_members_and_spares(&mut asks, (BEFORE, has_spare.into()))?;
         probe.begin();
         all_pass(&mut probe)?;
-        let took = trial(&mut probe, (&mut asks, &mut orders), (&newest, &to(AFTER)), &mut questions)?;
-        change(&mut orders, &to(BEFORE))?;
+        let order = set(key, AFTER);
+        let took = trial(&mut probe, (&mut asks, &mut orders), (&newest, &order), &mut times)?;
+        change(&mut orders, &set(key, BEFORE))?;
+        if has_spare {
+            // It sleeps again. The next one is to be new.
+            change(&mut orders, &set("spare", 0))?;
+            change(&mut orders, &set("spare", 1))?;
+        }
         Ok(took)
     })?;
     let mut sample = trials.sample();
-    sample.more.push("question_ms", stats::median(&questions).unwrap_or(f64::NAN));
+    for (name, times) in [("question_ms", &times.questions), ("answer_ms", &times.answers)] {
+        sample.more.push(name, stats::median(times).unwrap_or(f64::NAN));
+    }
     Ok(sample)
 }
 
-/// Orders a member; returns the time until it has forwarded a frame. The durations of all questions are appended to `questions`, in
-/// milliseconds.
+/// Durations of requests, in milliseconds.
+#[derive(Default)]
+struct Times {
+    /// Those about counters.
+    questions: Vec<f64>,
+    /// Those for a member.
+    answers: Vec<f64>,
+}
+
+/// Orders a member; returns the time until it has forwarded a frame.
 fn trial(
     probe: &mut FlowProbe<'_>,
     (asks, orders): (&mut Client, &mut Client),
     (newest, order): (&str, &Request),
-    questions: &mut Vec<f64>,
+    times: &mut Times,
 ) -> Result<Duration> {
     let start = Instant::now();
     scope(|scope| {
-        let ordered = scope.spawn(|| change(orders, order));
+        let ordered = scope.spawn(|| change(orders, order).map(|()| start.elapsed()));
         let took = loop {
             probe.turn();
             let asked = Instant::now();
             let forwarded = has_forwarded(asks, newest)?;
-            questions.push(asked.elapsed().as_secs_f64() * 1e3);
+            times.questions.push(ms(asked.elapsed()));
             if forwarded {
                 break start.elapsed();
             }
             ensure!(start.elapsed() < PATIENCE, "member {newest} forwards nothing within {PATIENCE:?}");
         };
-        ordered.join().map_err(|_| anyhow!("a thread of the lab has died"))??;
+        times.answers.push(ms(ordered.join().map_err(|_| anyhow!("a thread of the lab has died"))??));
         Ok(took)
     })
+}
+
+fn ms(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
 }
 
 /// Returns true if a member has forwarded frames other than probes of the group itself. There may be no such member yet.

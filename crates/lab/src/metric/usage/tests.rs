@@ -54,7 +54,7 @@ fn a_thread_that_runs_is_seen_running_and_its_process_among_the_parents() {
     let mut reader = Reader::traced().unwrap();
     let mut look = || reader.look(&threads(me).unwrap()).unwrap();
     let before = look();
-    let (mut split, patience) = (Split::default(), Instant::now() + Duration::from_secs(20));
+    let (mut split, patience) = (Split::default(), Instant::now() + Duration::from_secs(60));
     while used(&split, Some(2)).vcpu == 0.0 && Instant::now() < patience {
         split = Split::between(&before, &look());
     }

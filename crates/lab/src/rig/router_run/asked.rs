@@ -13,12 +13,14 @@ use sched::account::Thread;
 use uplink::Netns;
 
 use super::links::sides;
-use super::{RouterRun, text};
+use super::{FileRun, RouterRun, inside, text};
 use crate::diagram::{Seen, interfaces};
 use crate::metric::usage;
 
 /// Timeout for a reply.
 const ANSWER: Duration = Duration::from_secs(20);
+/// Octets of a thread's name that the kernel keeps.
+const COMM: usize = 15;
 
 impl RouterRun {
     /// Connects to the control socket of the command.
@@ -79,6 +81,18 @@ impl RouterRun {
     }
 }
 
+impl FileRun {
+    /// Returns the interfaces in the namespace of this program, and those in the namespace of a kernel or container router.
+    ///
+    /// # Errors
+    /// There is no such router, or no /proc.
+    pub(crate) fn seen(&self, router: &str) -> Result<Seen> {
+        let inside = of_namespace(&inside::namespace(self.supervisor(), router)?)?;
+        let inside = [(router.to_owned(), inside)].into();
+        Ok(Seen { outside: of_namespace(&Netns::here()?)?, inside, ..Seen::default() })
+    }
+}
+
 impl RouterRun {
     /// Returns the names of the routers' threads. The command tells those of machines in full, the kernel cuts them.
     fn thread_names(&self) -> Result<Vec<String>> {
@@ -91,12 +105,14 @@ impl RouterRun {
         }
     }
 
-    /// Returns the roles of the routers' threads (`vcpu0`), by number, as the command tells them.
+    /// Returns the roles of the routers' threads (`vcpu0`), by the names that the kernel knows them by, as the command tells them.
     ///
     /// # Errors
     /// The command does not answer.
-    pub(crate) fn roles(&self) -> Result<BTreeMap<i32, String>> {
-        let role = |thread: api::Thread| Some((thread.tid, thread.name.split_once('/')?.1.to_owned()));
+    pub(crate) fn roles(&self) -> Result<BTreeMap<String, String>> {
+        let known = |name: &str| name.chars().take(COMM).collect();
+        let role =
+            |thread: api::Thread| Some((known(&thread.name), thread.name.split_once('/')?.1.to_owned()));
         match self.client()?.ask(&Request::Ps {})? {
             Answer::Ps(status) => {
                 let threads = status.routers.into_iter().flat_map(|router| router.threads);

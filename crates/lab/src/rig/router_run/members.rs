@@ -31,18 +31,39 @@ impl RouterRun {
     /// # Errors
     /// They do not.
     pub(crate) fn wait_for_members(&self, client: &mut Client, wanted: u32) -> Result<Vec<RouterStatus>> {
+        self.wait_for_members_and_spares(client, (wanted, 0))
+    }
+
+    /// Waits until the group has exactly this many members that serve, and beside them this many spare ones, which are parked; returns
+    /// the status of all of them.
+    ///
+    /// # Errors
+    /// It does not have them.
+    pub(crate) fn wait_for_members_and_spares(
+        &self,
+        client: &mut Client,
+        wanted: (u32, u32),
+    ) -> Result<Vec<RouterStatus>> {
         let end = Instant::now() + PATIENCE;
         loop {
             let members = self.members(client)?;
-            if members.len() == wanted as usize && members.iter().all(serves) {
+            if consist_of(&members, wanted) {
                 return Ok(members);
             }
             if Instant::now() >= end {
-                bail!("{wanted} members do not serve: {members:?}");
+                let (serving, parked) = wanted;
+                bail!("{serving} members that serve and {parked} that are parked are wanted: {members:?}");
             }
             thread::sleep(LOOK);
         }
     }
+}
+
+/// Returns true if so many of these members serve, so many are parked, and there are no others.
+fn consist_of(members: &[RouterStatus], (serving, parked): (u32, u32)) -> bool {
+    let count = |is_so: fn(&RouterStatus) -> bool| members.iter().filter(|member| is_so(member)).count();
+    let all = (serving + parked) as usize;
+    (members.len(), count(serves), count(is_parked)) == (all, serving as usize, parked as usize)
 }
 
 /// Sends a request that changes something.
@@ -72,6 +93,12 @@ fn of_group(routers: Vec<RouterStatus>, group: &str) -> Vec<RouterStatus> {
 fn serves(member: &RouterStatus) -> bool {
     let is_served = |told: &str| told.starts_with("serving");
     member.state == State::Running && member.member.as_deref().is_none_or(is_served)
+}
+
+/// Returns true if a member is up and sleeps.
+fn is_parked(member: &RouterStatus) -> bool {
+    let told = member.member.as_deref().unwrap_or_default();
+    member.state == State::Running && told.starts_with("parked")
 }
 
 #[cfg(test)]

@@ -142,8 +142,23 @@ impl FileRun {
     /// # Errors
     /// The routers do not run.
     pub(crate) fn open(text: &str) -> Result<Self> {
-        let (program, netns, folder) = (program()?, Netns::new()?, Folder::new()?);
+        let (netns, folder) = (Netns::new()?, Folder::new()?);
         let links = netns.settle(false)?;
+        Self::open_in((netns, links), folder, text)
+    }
+
+    /// Starts the command on a file of this text in the namespace of this program, whose interfaces the routers use.
+    ///
+    /// # Errors
+    /// The routers do not run.
+    pub(crate) fn open_here(text: &str) -> Result<Self> {
+        let (netns, folder) = (Netns::here()?, Folder::new()?);
+        let links = netns.links()?;
+        Self::open_in((netns, links), folder, text)
+    }
+
+    fn open_in((netns, links): (Netns, Links), folder: Folder, text: &str) -> Result<Self> {
+        let program = program()?;
         let (place, begin) = (&*folder.path, Instant::now());
         let run = start(&program, &netns, text, (place, &place.join("state")))?;
         Ok(Self { run, came_up: begin.elapsed(), _links: links, _folder: folder })

@@ -12,7 +12,7 @@ use super::{LOOK, PATIENCE, Process, RouterRun};
 
 /// Tracepoints: the way of a frame through interfaces, system calls that move it, and interrupts and doorbells of guests.
 const POINTS: &str = "net/netif_rx net/netif_receive_skb net/net_dev_queue net/net_dev_start_xmit net/net_dev_xmit napi/napi_poll \
-                      raw_syscalls/sys_exit kvm/kvm_msi_set_irq kvm/kvm_fast_mmio";
+                      raw_syscalls/sys_enter raw_syscalls/sys_exit kvm/kvm_msi_set_irq kvm/kvm_fast_mmio";
 
 /// Shell script that traces in an instance of its own until its input ends, in a mount namespace of its own: folder, name of
 /// the instance, tracepoints. Those that the kernel does not have are left out.

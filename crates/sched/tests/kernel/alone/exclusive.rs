@@ -1,14 +1,12 @@
 //! Reservations and exclusive CPUs.
 
-use std::time::Duration;
-
 use sched::{RealTime, SchedFacts, attributes};
 
 use crate::host::{
     RESERVED, alone, applier, balance, exclusive_can_be, lacks, lasting, left_over, outlined, place, plan,
     run, settings,
 };
-use crate::worker::{assert_reserved, at_most_its_share, vcpu, vhost};
+use crate::worker::{assert_reserved, is_held_to_its_runtime, vcpu, vhost};
 
 #[test]
 fn a_pinned_reservation_has_an_exclusive_cpuset() {
@@ -31,7 +29,7 @@ fn a_pinned_reservation_has_an_exclusive_cpuset() {
     if balance(&known.host).is_some() {
         assert_eq!(balance(&known.host).as_deref(), Some("0"));
     }
-    at_most_its_share(&vcpu, 0.2, Duration::from_millis(2));
+    is_held_to_its_runtime(&vcpu);
     // A longer runtime, in place.
     let longer = on(cpus[1]).replace("\"2ms\"", "\"3ms\"");
     applier.make(&outlined(&longer, &known)).expect("the same cpuset");

@@ -3,15 +3,15 @@
 use std::fs;
 use std::path::PathBuf;
 use std::sync::mpsc::channel;
-use std::time::Duration;
 
 use sched::{Applier, SchedFacts, Undo, Version};
 use support::{UnprivilegedLocker, all_below};
 
 use crate::host::{
     HANGS, RESERVED, alone, applier, lacks, left_over, outlined, place, plan, read, run, settings, shared,
+    wait_until,
 };
-use crate::worker::{at_most_its_share, vcpu, vhost};
+use crate::worker::{vcpu, vhost};
 
 #[test]
 fn nobody_who_may_look_at_groups_can_hold_up_who_makes_them() {
@@ -89,9 +89,15 @@ fn groups_hold_threads_to_their_weight_and_quota() {
     place(&mut applier, &[&vcpu, &vhost]);
     let group = |part: &str| format!("ringroad-{}.edge{part}", run());
     assert!(vcpu.group("cpu").ends_with(&group(".vcpu")) && vhost.group("cpu").ends_with(&group("")));
-    at_most_its_share(&vcpu, 0.2, Duration::from_millis(5));
     let hierarchy = known.host.cpu.as_ref().expect("there is one");
     let folder = hierarchy.base.join(group(".vcpu"));
+    let throttled = || {
+        let text = read(&folder.join("cpu.stat"));
+        let count = text.lines().find_map(|line| line.strip_prefix("nr_throttled "));
+        count.and_then(|count| count.trim().parse::<u64>().ok()).expect("a number")
+    };
+    let before = throttled();
+    wait_until("it is stopped at the end of its quota", || throttled() >= before + 20);
     let weight = match hierarchy.version {
         Version::V1 => ("cpu.shares", ["2048", "3072"]),
         Version::V2 => ("cpu.weight", ["200", "300"]),

@@ -184,7 +184,7 @@ fn the_address_of_a_virtual_router_is_that_of_its_master() {
     let mut routes = routes();
     routes.ports.take(&Change::Set(link(true)));
     let master = virtual_link(true, false);
-    let held = LearnedMac { nic: 3, mac: [0, 0, 0x5e, 0, 1, 5] };
+    let held = (3, [0, 0, 0x5e, 0, 1, 5]);
     assert_eq!(routes.virtual_mac(&master), Some(held));
     assert_eq!(routes.virtual_mac(&virtual_link(false, true)), None, "another one is the master");
     assert_eq!(routes.virtual_mac(&virtual_link(true, true)), None, "its cable alone makes it none");
@@ -195,8 +195,11 @@ fn the_address_of_a_virtual_router_is_that_of_its_master() {
     assert!(!is_virtual(&Link { lower: None, ..virtual_link(true, false) }), "it is an interface itself");
     routes.tell_anew();
     routes.lesson().expect("everything");
-    (routes.macs, routes.telling.macs) = (vec![held], true);
-    assert_eq!(routes.lesson(), Some(Lesson { macs: Some(vec![held]), ..Lesson::default() }));
+    let ips = [1, 2].map(|host| IpAddr::from([192, 0, 2, host]));
+    let told = learned_macs([(held, ips[1]), (held, ips[0]), (held, ips[1])].into_iter());
+    assert_eq!(told, [LearnedMac { nic: 3, mac: held.1, ips: ips.to_vec() }]);
+    (routes.macs, routes.telling.macs) = (told.clone(), true);
+    assert_eq!(routes.lesson(), Some(Lesson { macs: Some(told), ..Lesson::default() }));
     assert_eq!(routes.lesson(), None);
 }
 

@@ -1,9 +1,11 @@
 //! Virtual functions of kernel routers: which of them are claimed for a router, and under which names.
 
+use std::collections::btree_map::Entry;
+
 use anyhow::{Context, Result};
 use attach::Function;
 use netlink::Netlink;
-use sriov::{Claim, FormerSettings, FunctionRequest, Sysfs};
+use sriov::{Claim, CountRecord, FormerCount, FormerSettings, FunctionRequest, Port, Sysfs};
 
 use super::{HostBackend, Remains};
 use crate::kernels::plan::Spec;
@@ -28,12 +30,15 @@ impl HostBackend {
         });
         let others: Vec<(FunctionRequest, sriov::Address, u32)> = others.collect();
         for (_, Function { wish, count, .. }) in &spec.functions {
-            let Some(count) = count else { continue };
-            let port = sysfs.port_of(&wish.interface)?;
+            let port = match (sysfs.port_of(&wish.interface), count) {
+                (Ok(port), _) => port,
+                (Err(_), None) => continue,
+                (Err(refusal), Some(_)) => return Err(refusal.into()),
+            };
             let used = others.iter().filter(|(_, of, _)| *of == port.address).map(|(_, _, number)| *number);
-            for number in sriov::plan_function_count(&port, *count, &used.collect::<Vec<_>>())? {
-                sysfs.set_function_count(&port, number)?;
-            }
+            let used: Vec<u32> = used.collect();
+            let wanted = count.unwrap_or(port.count());
+            self.set_function_count(&sysfs, &port, &sriov::plan_function_count(&port, wanted, &used)?)?;
         }
         let own = spec.functions.iter().map(|(_, function)| function.wish.clone());
         let wishes: Vec<FunctionRequest> = others.into_iter().map(|(wish, ..)| wish).chain(own).collect();
@@ -48,6 +53,37 @@ impl HostBackend {
             claims.push((*place, claim));
         }
         Ok(claims)
+    }
+
+    /// Writes these numbers of functions of a port. The number from before the first change is restored at the end of the run; so is
+    /// that of another run that has changed it and ends before this one.
+    fn set_function_count(&mut self, sysfs: &Sysfs, port: &Port, numbers: &[u32]) -> Result<()> {
+        let former = match self.former_counts.entry(port.address) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(place) => {
+                let record = CountRecord { port: port.address, folder: self.records.clone() };
+                let found = FormerCount::find(&record)?;
+                if found.is_none() && numbers.is_empty() {
+                    return Ok(());
+                }
+                (self.journal)(Remains::Count(&record));
+                place.insert(found.map_or_else(|| FormerCount::make(&record), Ok)?)
+            }
+        };
+        Ok(former.change(sysfs, port, numbers)?)
+    }
+
+    /// Restores the numbers of functions of all ports. The functions have been returned before.
+    pub(super) fn restore_function_counts(&mut self) {
+        let former_counts = std::mem::take(&mut self.former_counts);
+        if former_counts.is_empty() {
+            return;
+        }
+        let sysfs = Sysfs::here();
+        for former in former_counts.into_values() {
+            // The record stays if a function is still in use.
+            let _ = former.restore(&sysfs);
+        }
     }
 }
 

@@ -60,6 +60,35 @@ fn what_is_changed_is_told_and_nothing_else() {
 }
 
 #[test]
+fn a_queueing_discipline_changes_in_place() {
+    let with = |keys: &str| FILE.replace("\"veth:rr-wan\"\n", &format!("\"veth:rr-wan\"\n{keys}"));
+    let told = |before: &str, after: &str| {
+        let changes = changes(&plan(&with(before)), &plan(&with(after)));
+        changes.into_iter().map(|change| (change.what, !change.hitless)).collect::<Vec<_>>()
+    };
+    let (pfifo, small) = ("qdisc = \"pfifo\"\n", "qdisc = \"pfifo\"\nqdisc_limit = 300\n");
+    let fq = "qdisc = \"fq_codel\"\n";
+    assert_eq!(told("", pfifo), one("router edge: qdisc of wan = pfifo of 1000 frames", false));
+    assert_eq!(told(pfifo, small), one("router edge: qdisc of wan = pfifo of 300 frames", false));
+    assert_eq!(told(small, fq), one("router edge: qdisc of wan = fq_codel of 1000 frames", true));
+    assert_eq!(
+        told(fq, &format!("{fq}qdisc_limit = 7\n")),
+        one("router edge: qdisc of wan = fq_codel of 7 frames", true)
+    );
+    assert_eq!(told(small, ""), one("router edge: qdisc of wan = none", true));
+    assert!(told(small, small).is_empty());
+    // Its namespace comes with the interface.
+    let west = [
+        ("router edge: NIC wan at veth:rr-wan removed".to_owned(), true),
+        ("router edge: NIC wan at veth:rr-wan (in west) added".to_owned(), false),
+    ];
+    assert_eq!(told(small, &format!("{small}netns = \"west\"\n")), west);
+    let more = "[[router.nic]]\nname = \"dmz\"\nattach = \"veth:rr-dmz\"\n";
+    let added = changes(&plan(FILE), &plan(&format!("{FILE}{more}")));
+    assert!(added.iter().all(|change| !change.what.contains("qdisc")), "{added:?}");
+}
+
+#[test]
 fn ipv6_and_routes_of_a_type_are_told_alike() {
     let here = "\"192.0.2.1/24\"";
     let both = "[\"192.0.2.1/24\", \"2001:db8::1/64\"]";
@@ -91,6 +120,7 @@ fn vlans_and_routes_with_several_gateways_are_told_alike() {
     };
     let added = [
         "router edge: mtu of guests = 1500",
+        "router edge: rpf of guests = off",
         "router edge: VLAN 100 of lan as guests added",
         "router edge: address 10.0.0.1/24 of guests added",
         "router edge: route 10.1.0.0/16 via 10.0.0.2 out of guests added",
@@ -99,6 +129,14 @@ fn vlans_and_routes_with_several_gateways_are_told_alike() {
     let moved =
         ["router edge: VLAN 100 of lan as guests removed", "router edge: VLAN 200 of lan as guests added"];
     assert_eq!(told(&plain, &plain.replace("vlan = 100", "vlan = 200")), moved);
+    let two = plain.replace("vlan = 100", "vlan = 100\nouter = 200");
+    let moved = [
+        "router edge: VLAN 100 of lan as guests removed",
+        "router edge: VLAN 200.100 of lan as guests added",
+    ];
+    assert_eq!(told(&plain, &two), moved);
+    let filtered = plain.replace("vlan = 100", "vlan = 100\nrpf = \"strict\"");
+    assert_eq!(told(&plain, &filtered), ["router edge: rpf of guests = strict"]);
     let two = "via = [\"10.0.0.2\", \"192.0.2.2\"]\nweights = [3, 1]";
     let spread = [
         "router edge: route 10.1.0.0/16 via 10.0.0.2 out of guests removed",

@@ -144,6 +144,44 @@ fn a_vlan_is_an_interface_after_the_nics() {
 }
 
 #[test]
+fn vlans_with_two_tags_share_a_service_vlan() {
+    let vlan = |name: &str, tags: &str, net: u8| {
+        format!(
+            "[[router.interface]]\nname = {name:?}\nnic = \"lan\"\n{tags}\naddress = \"10.{net}.0.1/24\"\n"
+        )
+    };
+    let text = format!(
+        "{DUAL}{}{}{}",
+        vlan("gold", "outer = 200\nvlan = 7\nrpf = \"strict\"", 7),
+        vlan("guests", "vlan = 200", 8),
+        vlan("silver", "outer = 200\nvlan = 8", 9)
+    );
+    for engine in ["kernel", "lxc"] {
+        let spec = specs(&text.replacen("\"kernel\"", &format!("{engine:?}"), 1)).remove(0);
+        let [.., service, gold, guests, silver] = spec.wanted.interfaces.as_slice() else {
+            panic!("interfaces")
+        };
+        let names = [service, gold, guests, silver].map(|own| own.name.as_str());
+        assert_eq!(names, ["vlan200~1", "gold", "guests", "silver"]);
+        let told = [service, gold, guests, silver].map(|own| own.origin.to_string());
+        let expected = [
+            "service VLAN 200 of `lan`",
+            "VLAN 7 of `vlan200~1`",
+            "VLAN 200 of `lan`",
+            "VLAN 8 of `vlan200~1`",
+        ];
+        assert_eq!(told, expected);
+        assert!(service.addresses.is_empty() && service.up && service.mtu == Some(1500));
+        let sysctl =
+            |interface: &str, key: &str| spec.wanted.sysctls[&interface_sysctl(interface, key)].clone();
+        assert_eq!(sysctl("vlan200~1", "forwarding"), "0");
+        assert_eq!([sysctl("gold", "rp_filter"), sysctl("silver", "rp_filter")], ["1", "2"]);
+        assert!(spec.container.is_none_or(|container| container.nics.len() == 2), "LXC makes the NICs");
+        assert_eq!(kernel_router::check(&spec.wanted), Ok(()));
+    }
+}
+
+#[test]
 fn several_gateways_are_told_with_their_weights() {
     let route =
         |to: &str, via: &str| format!("[[router.route]]\nto = {to:?}\nvia = {via}\nweights = [3, 1]\n");

@@ -9,7 +9,7 @@ use kernel_router::Leftover;
 use lxc::OrphanedContainer;
 use uplink::Undo;
 
-use super::{CONTAINER, FORGET, FUNCTION, KERNEL, LOCK, NAMED, RUBBISH, SCHEDULE, UNDO};
+use super::{CONTAINER, COUNT, FORGET, FUNCTION, KERNEL, LOCK, NAMED, RUBBISH, SCHEDULE, UNDO};
 
 /// Octets of the longest line; paths have at most 4096, and a line holds several.
 const LONGEST_LINE: u64 = 64 << 10;
@@ -31,6 +31,8 @@ pub(in crate::run_lock) enum CleanupItem {
     Container(OrphanedContainer),
     /// A virtual function; its settings are restored early as well.
     Function(sriov::FormerSettings),
+    /// The number of virtual functions of a port; restored after their settings.
+    Count(sriov::CountRecord),
 }
 
 impl CleanupItem {
@@ -40,7 +42,7 @@ impl CleanupItem {
             Self::File(path) => drop(std::fs::remove_file(path)),
             Self::Made(undo) => undo.now(),
             Self::Scheduled(undo) => drop(undo.now()),
-            Self::Kernel(_) | Self::Container(_) | Self::Function(_) => {}
+            Self::Kernel(_) | Self::Container(_) | Self::Function(_) | Self::Count(_) => {}
         }
     }
 
@@ -53,6 +55,7 @@ impl CleanupItem {
             KERNEL => serde_json::from_slice(after_name(text)?).ok().map(Self::Kernel),
             CONTAINER => serde_json::from_slice(after_name(text)?).ok().map(Self::Container),
             FUNCTION => serde_json::from_slice(after_name(text)?).ok().map(Self::Function),
+            COUNT => serde_json::from_slice(after_name(text)?).ok().map(Self::Count),
             _ => None,
         }
     }
@@ -168,6 +171,14 @@ impl List {
     pub(super) fn functions(&self) -> Vec<sriov::FormerSettings> {
         self.found(|rubbish| match rubbish {
             CleanupItem::Function(former) => Some(former),
+            _ => None,
+        })
+    }
+
+    /// Records of numbers of virtual functions.
+    pub(super) fn counts(&self) -> Vec<sriov::CountRecord> {
+        self.found(|rubbish| match rubbish {
+            CleanupItem::Count(record) => Some(record),
             _ => None,
         })
     }

@@ -40,6 +40,7 @@ fn of_a_router_of_the_kernel_the_last_namespace_is_taken_away() {
         published: Some(name.to_owned()),
         id: Some(netns::Id { device: 4, inode }),
         kept: Vec::new(),
+        pairs: Vec::new(),
     };
     for told in [leftover("edge", 1), leftover("core", 2), leftover("edge", 3)] {
         cleanup_list.add_rest(lock, &Remains::Kernel(&told));
@@ -64,6 +65,24 @@ fn containers_come_with_the_lock_of_their_run_the_last_one_first() {
     let told = cleanup_list.notes().lines.concat();
     let list = List::hear(BufReader::new(told.as_slice())).expect("it can be read");
     assert_eq!(list.containers(), [(lock.to_owned(), left("core")), (lock.to_owned(), left("edge"))]);
+}
+
+#[test]
+fn numbers_of_virtual_functions_are_known_once_by_port() {
+    let (cleanup_list, lock) = (CleanupList::default(), Path::new("/runs/lab/lock"));
+    cleanup_list.add_lock(lock);
+    let record = |port: &str| sriov::CountRecord {
+        port: port.parse().expect("an address"),
+        folder: PathBuf::from("/functions"),
+    };
+    let (first, second) = (record("0000:01:00.0"), record("0000:01:00.1"));
+    for told in [&first, &second, &first] {
+        cleanup_list.add_rest(lock, &Remains::Count(told));
+    }
+    let told = cleanup_list.notes().lines.concat();
+    let list = List::hear(BufReader::new(told.as_slice())).expect("it can be read");
+    assert_eq!(list.counts(), [first, second]);
+    assert!(list.functions().is_empty());
 }
 
 #[test]

@@ -11,7 +11,7 @@ use super::stage::ANSWER;
 use super::*;
 
 /// Time limit of every wait, even on a busy host.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 const GET_FEATURES: u32 = 1;
 const SET_OWNER: u32 = 3;

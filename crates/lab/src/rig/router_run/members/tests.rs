@@ -29,3 +29,15 @@ fn a_member_serves_if_it_runs_and_has_its_part() {
     assert!(!serves(&router("a_0", State::Running, Some("suspect, 4 of 8 queues"))));
     assert!(!serves(&router("a_0", State::Waiting, Some("serving, 4 of 8 queues"))));
 }
+
+#[test]
+fn members_that_serve_and_spare_ones_are_told_apart() {
+    let of = |states: &[Option<&str>]| -> Vec<RouterStatus> {
+        states.iter().map(|state| router("a_0", State::Running, *state)).collect()
+    };
+    let (serving, parked) = (Some("serving, 4 of 8 queues"), Some("parked, 0 of 8 queues"));
+    assert!(consist_of(&of(&[serving, serving]), (2, 0)) && consist_of(&of(&[None, None]), (2, 0)));
+    assert!(consist_of(&of(&[serving, parked]), (1, 1)));
+    assert!(!consist_of(&of(&[serving, parked]), (2, 0)) && !consist_of(&of(&[serving, parked]), (1, 0)));
+    assert!(!consist_of(&of(&[serving, Some("starting, 0 of 8 queues")]), (1, 1)));
+}

@@ -1,0 +1,293 @@
+//! The IPv6 neighbours of a group at one of its NICs, and the one voice that speaks neighbour discovery (RFC 4861) there for all
+//! members, as [`super::hosts`] speaks ARP.
+//!
+//! An own address is tried once for all members (duplicate address detection, RFC 4862): what the first of them asks for that goes to
+//! the network, and an objection within a second goes to all. A member that tries the address later hears no objection, so that members
+//! agree on which addresses the group has. One that another station has is tried anew by each member that starts: the station may be
+//! gone by then.
+//!
+//! Pure: messages and time come in, frames go out.
+
+mod message;
+
+use std::time::Duration;
+
+use frame::nd::{Advert, Solicit};
+use frame::{Mac, ipv6};
+
+use super::known::{Asked, Known, bit};
+pub(super) use message::{LONGEST, Message, Said, Spoken, advertise_as, spoken};
+
+/// How long an own address is tried (RFC 4861, 10: RETRANS_TIMER).
+const TRIED: Duration = Duration::from_secs(1);
+/// For how long a member may take another station's claim for an objection, after it has begun to try the address.
+const IN_TRIAL: Duration = Duration::from_secs(2);
+/// Length of the prefix of link-local addresses.
+const LINK_LOCAL: u8 = 64;
+
+/// Where a message goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// Nowhere.
+    #[default]
+    Stays,
+    /// Where it was going.
+    GoesOn,
+    /// To the member that advertises the group as a router; from it, where it was going.
+    ToLead,
+    /// To all members.
+    ToAll,
+}
+
+/// What comes of a message.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Heard {
+    /// Where it goes.
+    pub(super) fate: Fate,
+    /// What the network is answered.
+    pub(super) answer: Option<Spoken>,
+    /// What members are told: a bit for each of their numbers.
+    pub(super) told: Option<(u64, Spoken)>,
+}
+
+impl Heard {
+    const fn of(fate: Fate) -> Self {
+        Self { fate, answer: None, told: None }
+    }
+}
+
+/// An address of the group.
+#[derive(Clone, Copy, Debug)]
+struct Own {
+    ip: u128,
+    len: u8,
+    trial: Trial,
+    /// When a member has begun to try it last.
+    tried: Option<Duration>,
+}
+
+/// Whether another station has an own address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Trial {
+    /// Nobody here has asked for it: members have used it since before this began.
+    None,
+    /// It was tried at this time.
+    At(Duration),
+    /// Another station has it.
+    Lost,
+}
+
+impl Own {
+    fn covers(&self, ip: u128) -> bool {
+        (ip ^ self.ip) & ipv6::mask(self.len) == 0
+    }
+
+    const fn is_lost(&self) -> bool {
+        matches!(self.trial, Trial::Lost)
+    }
+
+    /// Whether another station may object to its use.
+    fn is_on_trial(&self, now: Duration) -> bool {
+        matches!(self.trial, Trial::At(at) if now.saturating_sub(at) < TRIED)
+    }
+}
+
+/// The neighbours at one NIC.
+pub(super) struct Nodes {
+    mac: Mac,
+    /// The own addresses, the link-local one first; none: the NIC takes no part in IPv6.
+    own: Vec<Own>,
+    known: Known<u128>,
+}
+
+impl Nodes {
+    /// Nobody is known yet to a group with this Ethernet address, and these addresses with the lengths of their prefixes. Its
+    /// link-local address need not be among them, as with a router.
+    pub(super) fn new(mac: Mac, addresses: &[(u128, u8)]) -> Self {
+        let given = addresses.iter().map(|(ip, _)| *ip).find(|ip| ipv6::is_link_local(*ip));
+        let near = (!addresses.is_empty()).then(|| given.unwrap_or_else(|| ipv6::link_local(mac)));
+        let others = addresses.iter().copied().filter(|(ip, _)| !ipv6::is_link_local(*ip));
+        let all = near.map(|ip| (ip, LINK_LOCAL)).into_iter().chain(others);
+        let own = all.map(|(ip, len)| Own { ip, len, trial: Trial::None, tried: None });
+        Self { mac, own: own.collect(), known: Known::new() }
+    }
+
+    /// The network says this.
+    pub(super) fn hear_network(&mut self, message: &Message, now: Duration) -> Heard {
+        if message.by == self.mac {
+            return Heard::default();
+        }
+        match &message.said {
+            Said::Solicit(solicit) => self.hear_solicit(message, solicit, now),
+            Said::Advert(advert) => self.hear_advert(advert, now),
+            Said::RouterSolicit => Heard::of(Fate::ToLead),
+            Said::RouterAdvert => Heard::of(Fate::GoesOn),
+        }
+    }
+
+    /// A member says this.
+    pub(super) fn hear_member(&mut self, member: u16, message: &Message, now: Duration) -> Heard {
+        match &message.said {
+            Said::Solicit(solicit) if message.source == 0 => self.tried_by_member(solicit.target, now),
+            Said::Solicit(solicit) => self.asked_by((member, message.source), solicit.target, now),
+            Said::RouterAdvert => Heard::of(Fate::ToLead),
+            Said::Advert(_) | Said::RouterSolicit => Heard::default(),
+        }
+    }
+
+    /// What asks for a neighbour in the group's name.
+    pub(super) fn question(&self, target: u128) -> Spoken {
+        let (group, solicit) = (ipv6::solicited_node(target), Solicit { target, source_mac: Some(self.mac) });
+        let (stations, ends) = ((self.mac, ipv6::group_mac(group)), (self.voice(target), group));
+        spoken(stations, ends, |payload| solicit.write(payload))
+    }
+
+    /// What asks whether another station has an own address.
+    pub(super) fn trial(&self, target: u128) -> Spoken {
+        let (group, solicit) = (ipv6::solicited_node(target), Solicit { target, source_mac: None });
+        spoken((self.mac, ipv6::group_mac(group)), (0, group), |payload| solicit.write(payload))
+    }
+
+    /// The Ethernet address of the one that a message of the network is about, if it is known.
+    pub(super) fn station_of(&self, message: &Message) -> Option<Mac> {
+        match &message.said {
+            Said::Advert(advert) => self.known.station(advert.target),
+            Said::Solicit(_) | Said::RouterSolicit | Said::RouterAdvert => self.known.station(message.source),
+        }
+    }
+
+    /// The addresses of all neighbours that are known.
+    pub(super) fn stations(&self) -> Vec<Mac> {
+        self.known.stations().collect()
+    }
+
+    /// Other hosts may be there by now.
+    pub(super) fn forget(&mut self) {
+        self.known.forget();
+    }
+
+    fn hear_solicit(&mut self, message: &Message, solicit: &Solicit, now: Duration) -> Heard {
+        let (source, target) = (message.source, solicit.target);
+        let (of_source, of_target) = (self.position(source), self.position(target));
+        let is_anycast = of_target.is_none() && self.is_anycast(target);
+        if of_target.is_none() && (!is_anycast || of_source.is_some()) {
+            return Heard::default();
+        }
+        // Another station speaks from an own address, or is about to use the one that it asks for.
+        if let Some(at) = of_source.or(of_target.filter(|_| source == 0)) {
+            return self.claimed(at, (source == 0).then_some(message), now);
+        }
+        if of_target.is_some_and(|at| self.own[at].is_lost()) {
+            return Heard::default();
+        }
+        let told = solicit.source_mac.and_then(|mac| self.learn((source, mac), true, now));
+        Heard { answer: Some(self.answer(message, solicit, now)), told, fate: Fate::Stays }
+    }
+
+    fn hear_advert(&mut self, advert: &Advert, now: Duration) -> Heard {
+        let target = advert.target;
+        if let Some(at) = self.position(target) {
+            return self.claimed(at, None, now);
+        }
+        let known = self.known.station(target);
+        let may_replace = |mac: &Mac| advert.overrides || known.is_none_or(|known| known == *mac);
+        let mac = advert.target_mac.or(known).filter(may_replace);
+        Heard { told: mac.and_then(|mac| self.learn((target, mac), false, now)), ..Heard::default() }
+    }
+
+    /// Another station claims an own address, by an advertisement, or by what it asks before it uses the address.
+    fn claimed(&mut self, at: usize, asks: Option<&Message>, now: Duration) -> Heard {
+        let own = &mut self.own[at];
+        if own.is_on_trial(now) {
+            own.trial = Trial::Lost;
+            return Heard::of(Fate::ToAll);
+        }
+        if own.is_lost() {
+            return Heard::default();
+        }
+        // A member tells of it, as a router does that is alone, unless one could take it for an objection.
+        let is_tried = own.tried.is_some_and(|tried| now.saturating_sub(tried) < IN_TRIAL);
+        let (fate, target) = (if is_tried { Fate::Stays } else { Fate::GoesOn }, own.ip);
+        let answer = asks.map(|asks| self.answer(asks, &Solicit { target, source_mac: None }, now));
+        Heard { fate, answer, told: None }
+    }
+
+    /// A member tries an own address before it uses it.
+    fn tried_by_member(&mut self, target: u128, now: Duration) -> Heard {
+        let Some(own) = self.own.iter_mut().find(|own| own.ip == target) else { return Heard::default() };
+        own.tried = Some(now);
+        match own.trial {
+            Trial::None | Trial::Lost => {
+                own.trial = Trial::At(now);
+                Heard::of(Fate::GoesOn)
+            }
+            Trial::At(_) => Heard::default(),
+        }
+    }
+
+    /// A member asks for an address, by one of its own.
+    fn asked_by(&mut self, (member, by): (u16, u128), ip: u128, now: Duration) -> Heard {
+        if self.position(ip).is_some() || self.is_anycast(ip) {
+            return Heard::default();
+        }
+        let Asked { goes_on, mac } = self.known.ask((member, ip), true, now);
+        let told = mac.map(|mac| (bit(member), self.reply(ip, mac, by)));
+        Heard { fate: if goes_on { Fate::GoesOn } else { Fate::Stays }, told, answer: None }
+    }
+
+    /// Notes a station: one that speaks to us may be new, of others only a change is of interest. What members are to be told.
+    fn learn(&mut self, (ip, mac): (u128, Mac), is_for_us: bool, now: Duration) -> Option<(u64, Spoken)> {
+        let is_node = !ipv6::is_multicast(ip) && !ipv6::is_martian(ip) && !self.is_anycast(ip);
+        let is_near = is_for_us && self.own.iter().any(|own| own.covers(ip));
+        if !mac.is_station() || !is_node || !(is_near || self.known.contains(ip)) {
+            return None;
+        }
+        let to = self.known.hear((ip, mac), now);
+        (to != 0).then(|| (to, self.reply(ip, mac, self.voice(ip))))
+    }
+
+    fn position(&self, ip: u128) -> Option<usize> {
+        self.own.iter().position(|own| own.ip == ip)
+    }
+
+    /// Whether it is the address of all routers of a network (RFC 4291, 2.6.1; not of one of two addresses, RFC 6164).
+    fn is_anycast(&self, ip: u128) -> bool {
+        self.own.iter().skip(1).any(|own| own.len < 127 && ip == own.ip & ipv6::mask(own.len))
+    }
+
+    /// The own address that speaks to another one.
+    fn voice(&self, ip: u128) -> u128 {
+        let usable = || self.own.iter().filter(|own| !own.is_lost());
+        usable().find(|own| own.covers(ip)).or_else(|| usable().next()).map_or(0, |own| own.ip)
+    }
+
+    /// What the network is answered that asks for an own address. What is asked before an address is used is answered to all.
+    fn answer(&self, message: &Message, solicit: &Solicit, now: Duration) -> Spoken {
+        let (to, destination) = match message.source {
+            0 => (ipv6::group_mac(ipv6::ALL_NODES), ipv6::ALL_NODES),
+            source => (solicit.source_mac.unwrap_or(message.by), source),
+        };
+        let target = solicit.target;
+        // Other routers answer for the address of all routers as well.
+        let own = self.position(target).map(|at| &self.own[at]);
+        let advert = Advert {
+            target,
+            target_mac: Some(self.mac),
+            router: true,
+            solicited: message.source != 0,
+            overrides: own.is_some_and(|own| !own.is_on_trial(now)),
+        };
+        let source = own.map_or_else(|| self.voice(destination), |own| own.ip);
+        spoken((self.mac, to), (source, destination), |payload| advert.write(payload))
+    }
+
+    /// What a neighbour says to members.
+    fn reply(&self, ip: u128, mac: Mac, to: u128) -> Spoken {
+        let advert =
+            Advert { target: ip, target_mac: Some(mac), router: false, solicited: true, overrides: true };
+        spoken((mac, self.mac), (ip, to), |payload| advert.write(payload))
+    }
+}
+
+#[cfg(test)]
+mod tests;
