@@ -181,7 +181,7 @@ impl Core {
             let mut hosts = link.hosts();
             (hosts.ask((member, ip), is_known, now), hosts.question(ip, Mac::BROADCAST))
         };
-        self.tell(nic.into(), heard.told);
+        self.tell((nic.into(), &link.plain), heard.told);
         if heard.goes_on {
             self.send_question(nic.into(), question, members);
         }
