@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use frame::Mac;
 use frame::vlan::Tags;
 use port::{Frame, Sink};
 
@@ -27,7 +28,8 @@ impl Core {
         let mut octets = [0; LONGEST];
         let Some(told) = self.message(nic, frame, &mut octets) else { return false };
         let Told { link, segment, octets, message } = told;
-        let heard = segment.nodes().hear_network(&message, self.now());
+        let now = self.now();
+        let heard = segment.nodes().hear_network(&message, now);
         if let Some(mut answer) = heard.answer {
             let taken = segment.on_link(&mut answer, |octets| deliver(out, octets));
             link.counters.nd_answered.add_shared(taken);
@@ -37,12 +39,13 @@ impl Core {
             return false;
         }
         link.counters.nd_heard.add_shared(1);
+        self.note_node(nic, message.about(), now);
         self.tell((nic, segment), heard.told);
         for member in self.receivers(heard.fate) {
             segment.on_link(octets, |octets| self.put_into(&member, nic, octets));
         }
         if is_apart {
-            let station = link.nodes().station_of(&message);
+            let station = link.nodes().station(message.about());
             self.announce(nic, station);
         }
         true
@@ -53,7 +56,11 @@ impl Core {
         let mut octets = [0; LONGEST];
         let Some(told) = self.message(nic, frame, &mut octets) else { return false };
         let Told { link, segment, octets, message } = told;
-        let heard = segment.nodes().hear_member(member, &message, self.now());
+        let is_known = match message.said {
+            Said::Solicit(solicit) => self.is_node_known(nic, solicit.target),
+            Said::Advert(_) | Said::RouterSolicit | Said::RouterAdvert => false,
+        };
+        let heard = segment.nodes().hear_member((member, &message), is_known, self.now());
         self.tell((nic, segment), heard.told);
         let goes_on = match heard.fate {
             Fate::GoesOn => true,
@@ -82,7 +89,7 @@ impl Core {
                 front.send_outside(&mut trial);
             }
             Said::Solicit(solicit) => {
-                let mut question = link.nodes().question(solicit.target);
+                let mut question = link.nodes().question(solicit.target, Mac::BROADCAST);
                 front.send_outside(&mut question);
             }
             Said::RouterAdvert => {

@@ -89,9 +89,9 @@ impl<A: Copy + Ord> Known<A> {
         askers
     }
 
-    /// Whether this was said now, and is of interest.
-    pub(super) fn has_heard(&self, (ip, mac): (A, Mac), now: Duration) -> bool {
-        self.0.get(&ip).is_some_and(|host| host.mac == Some(mac) && host.seen == now)
+    /// The address of a neighbour of interest that has spoken now.
+    pub(super) fn heard(&self, ip: A, now: Duration) -> Option<Mac> {
+        self.0.get(&ip).filter(|host| host.seen == now)?.mac
     }
 
     /// Whether an address is that of a neighbour, or was asked for.

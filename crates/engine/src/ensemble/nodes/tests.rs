@@ -34,12 +34,12 @@ fn advert((target, by): (u128, Mac), overrides: bool) -> Message {
 
 /// A member asks for this address.
 fn ask(nodes: &mut Nodes, member: u16, target: u128, now: Duration) -> Heard {
-    nodes.hear_member(member, &solicit((OWN, GROUP), target), now)
+    nodes.hear_member((member, &solicit((OWN, GROUP), target)), true, now)
 }
 
 /// A member tries this address.
 fn try_own(nodes: &mut Nodes, member: u16, target: u128, now: Duration) -> Heard {
-    nodes.hear_member(member, &solicit((0, GROUP), target), now)
+    nodes.hear_member((member, &solicit((0, GROUP), target)), true, now)
 }
 
 /// What a frame says: from which address, to which station and address.
@@ -104,7 +104,8 @@ fn what_nobody_knows_is_asked_once_and_told_to_all_who_asked() {
 fn a_link_local_gateway_is_asked_and_told_by_the_address_that_a_member_asks_from() {
     let mut nodes = nodes();
     let (gateway, own) = (ipv6::link_local(NEAR), ipv6::link_local(GROUP));
-    assert_eq!(nodes.hear_member(1, &solicit((own, GROUP), gateway), ms(0)).fate, Fate::GoesOn);
+    let ask = solicit((own, GROUP), gateway);
+    assert_eq!(nodes.hear_member((1, &ask), true, ms(0)).fate, Fate::GoesOn);
     let heard = nodes.hear_network(&advert((gateway, NEAR), true), ms(1));
     assert_eq!(read(&heard.told.expect("one waits").1).2, (GROUP, own));
 }
@@ -190,8 +191,8 @@ fn one_member_speaks_for_all_as_a_router() {
     let of = |said| Message { by: NEAR, source: ipv6::link_local(NEAR), said };
     assert_eq!(nodes.hear_network(&of(Said::RouterSolicit), ms(0)).fate, Fate::ToLead);
     assert_eq!(nodes.hear_network(&of(Said::RouterAdvert), ms(0)).fate, Fate::GoesOn);
-    assert_eq!(nodes.hear_member(0, &of(Said::RouterAdvert), ms(0)).fate, Fate::ToLead);
-    assert_eq!(nodes.hear_member(0, &advert_of(OWN), ms(0)).fate, Fate::Stays);
+    assert_eq!(nodes.hear_member((0, &of(Said::RouterAdvert)), true, ms(0)).fate, Fate::ToLead);
+    assert_eq!(nodes.hear_member((0, &advert_of(OWN)), true, ms(0)).fate, Fate::Stays);
 }
 
 #[test]
