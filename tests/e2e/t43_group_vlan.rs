@@ -55,7 +55,7 @@ fn file(kind: &str, outer: &str) -> String {
     .concat()
 }
 
-/// Waits until a host is reached: the router uses its IPv6 addresses only when it knows that nobody else does.
+/// Waits until a host is reached: the router uses its IPv6 addresses only when it knows that no other station has them.
 fn wait_for(host: &Namespace, address: &str) {
     let end = Instant::now() + PATIENCE;
     let mut ping = host.command("busybox");

@@ -36,7 +36,7 @@ fn of_group(group: &Group) -> Option<(&'static str, String)> {
     (!group.pattern.forwarding.interfaces.is_empty()).then_some(("name", what))
 }
 
-/// What of a NIC's forwarding its members cannot do together: nobody hears neighbour discovery for members that run elsewhere, and the
+/// What of a NIC's forwarding its members cannot do together: neighbour discovery is not heard for members that run elsewhere, and the
 /// source of probes has no way back.
 fn of_forwarding(group: &Group, nic: &Nic) -> Option<(&'static str, &'static str)> {
     let is_elsewhere = group.pattern.is_in_kernel() || group.remote_members().next().is_some();

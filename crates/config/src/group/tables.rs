@@ -16,7 +16,7 @@ impl Group {
         let Router { forwarding, .. } = &self.pattern;
         let leads_six = !forwarding.routes6.is_empty() || !forwarding.neighbours6.is_empty();
         let refuses_six = forwarding.refused.iter().any(|route| matches!(route.to, Destination::V6(_)));
-        // Whether there are tables for IPv6 depends on addresses alone, with which members are plugged in anew.
+        // Whether there are tables for IPv6 depends on addresses alone: with other addresses members are plugged in again.
         let is_without_six = !self.has_six() && (leads_six || refuses_six);
         let is_plain = forwarding.spread.is_empty() && forwarding.interfaces.is_empty();
         // What a control plane finds is taught to each member by itself.

@@ -7,7 +7,7 @@ use frame::Mac;
 
 /// Neighbours that are known or asked for at most.
 pub(super) const MOST: usize = 4096;
-/// How long what a neighbour has said counts, without its being asked anew.
+/// How long what a neighbour has said counts, without its being asked again.
 pub(super) const FRESH: Duration = Duration::from_secs(30);
 /// How long it counts while the neighbour does not answer any more.
 pub(super) const GONE: Duration = Duration::from_secs(90);
@@ -47,7 +47,7 @@ pub(super) struct Asked {
 }
 
 impl<A: Copy + Ord> Known<A> {
-    /// Nobody is known yet.
+    /// No neighbour is known yet.
     pub(super) const fn new() -> Self {
         Self(BTreeMap::new())
     }
@@ -120,7 +120,7 @@ impl<A: Copy + Ord> Known<A> {
         self.0.len()
     }
 
-    /// What is known of an address: nothing, where it is new. Where there are too many, another one has to be asked for anew.
+    /// What is known of an address: nothing, where it is new. Where there are too many, another one has to be asked for again.
     fn host(&mut self, ip: A) -> &mut Host {
         if self.0.len() >= MOST && !self.0.contains_key(&ip) {
             let next = self.0.range(ip..).next().or_else(|| self.0.iter().next());

@@ -3,7 +3,7 @@
 //!
 //! An own address is tried once for all members (duplicate address detection, RFC 4862): what the first of them asks for that goes to
 //! the network, and an objection within a second goes to all. A member that tries the address later hears no objection, so that members
-//! agree on which addresses the group has. One that another station has is tried anew by each member that starts: the station may be
+//! agree on which addresses the group has. One that another station has is tried again by each member that starts: the station may be
 //! gone by then.
 //!
 //! Pure: messages and time come in, frames go out.
@@ -69,7 +69,7 @@ struct Own {
 /// Whether another station has an own address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Trial {
-    /// Nobody here has asked for it: members have used it since before this began.
+    /// No member has asked for it: members have used it since before this began.
     None,
     /// It was tried at this time.
     At(Duration),
@@ -101,7 +101,7 @@ pub(super) struct Nodes {
 }
 
 impl Nodes {
-    /// Nobody is known yet to a group with this Ethernet address, and these addresses with the lengths of their prefixes. Its
+    /// No neighbour is known yet to a group with this Ethernet address, and these addresses with the lengths of their prefixes. Its
     /// link-local address need not be among them, as with a router.
     pub(super) fn new(mac: Mac, addresses: &[(u128, u8)]) -> Self {
         let given = addresses.iter().map(|(ip, _)| *ip).find(|ip| ipv6::is_link_local(*ip));

@@ -622,7 +622,7 @@ fn what_the_network_solicits_is_answered_once_by_whoever_owns_the_queue() {
     };
     let (end, mut answers) = (Instant::now() + PATIENCE, Vec::new());
     while bench.counted("core.w.group.nd_answered") == 0 || answers.is_empty() {
-        assert!(Instant::now() < end, "nobody answers");
+        assert!(Instant::now() < end, "no answer");
         came.drain(BURST, &mut |frames| answers.extend(frames.iter().filter_map(read)));
     }
     std::thread::sleep(Duration::from_millis(20));
@@ -682,7 +682,7 @@ fn in_a_vlan_the_group_has_other_addresses_and_answers_with_the_tag() {
         octets
     };
     while bench.counted("core.w.group.arp_heard") < 2 || answers.is_empty() {
-        assert!(Instant::now() < end, "nobody answers");
+        assert!(Instant::now() < end, "no answer");
         came.drain(BURST, &mut |frames| answers.extend(frames.iter().map(read)));
     }
     std::thread::sleep(Duration::from_millis(20));

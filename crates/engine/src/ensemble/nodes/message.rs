@@ -92,7 +92,7 @@ pub(in crate::ensemble) fn spoken(
     write: impl FnOnce(&mut [u8]) -> Result<(usize, icmpv6::Header), Error>,
 ) -> Spoken {
     let mut octets = [0; SPOKEN];
-    // It fits; a frame of zeros would be nobody's.
+    // It fits; a frame of zeros would belong to no station.
     if fill(&mut octets, stations, ends, write).is_err() {
         octets = [0; SPOKEN];
     }

@@ -93,7 +93,7 @@ fn what_nobody_knows_is_asked_once_and_told_to_all_who_asked() {
     let (advert, source, receiver) = read(&spoken);
     assert_eq!((to, heard.fate, source, receiver), (0b1001, Fate::Stays, HOST, (GROUP, OWN)));
     assert_eq!((advert.target, advert.target_mac, advert.solicited), (HOST, Some(NEAR), true));
-    // From now on nobody is asked, until what is known is old.
+    // From now on the network is not asked, until what is known is old.
     let [soon, old, gone] = [ms(3), ms(2) + FRESH, ms(2) + GONE].map(|now| ask(&mut nodes, 1, HOST, now));
     assert_eq!((soon.fate, soon.told.map(|(to, _)| to)), (Fate::Stays, Some(0b10)));
     assert_eq!((old.fate, old.told.map(|(to, _)| to)), (Fate::GoesOn, Some(0b10)));
@@ -139,7 +139,7 @@ fn an_address_is_tried_once_for_all_members() {
     // It is answered meanwhile, without the right to replace what others have said.
     let heard = nodes.hear_network(&solicit((HOST, NEAR), OWN), ms(999));
     assert!(!read(&heard.answer.expect("it is answered")).0.overrides);
-    // Nobody has objected. A member that comes later tries it in vain, and hears no claim meanwhile: the others use it.
+    // No station has objected. A member that comes later tries it in vain, and hears no claim meanwhile: the others use it.
     assert_eq!(try_own(&mut nodes, 2, OWN, ms(5000)), Heard::default());
     assert_eq!(nodes.hear_network(&advert((OWN, NEAR), true), ms(5500)), Heard::default());
     let heard = nodes.hear_network(&solicit((0, NEAR), OWN), ms(6999));
@@ -173,7 +173,7 @@ fn an_objection_within_the_trial_goes_to_all_members_until_the_other_station_is_
             assert!(answer(&mut nodes, ipv6::link_local(GROUP)).is_some());
             assert_eq!(nodes.hear_network(&objection, begin + ms(3000)), Heard::default());
         }
-        // Nobody objects any more to a member that starts anew.
+        // No station objects any more to a member that is started again.
         assert_eq!(try_own(&mut nodes, 5, OWN, ms(120_000)), Heard::of(Fate::GoesOn));
         assert!(nodes.hear_network(&solicit((HOST, OTHER), OWN), ms(122_000)).answer.is_some());
     }
