@@ -23,7 +23,7 @@ struct Bench {
     group: Group,
     members: Members,
     wire: Box<dyn Source>,
-    _out: Arc<dyn Sink>,
+    out: Arc<dyn Sink>,
     /// Keeps the memory of the group.
     made: Made,
 }
@@ -44,7 +44,7 @@ fn bench_of(file: &str) -> Bench {
         (number, member)
     };
     let members: Members = (0..3).map(member).collect();
-    Bench { core, group: plan.groups[0].clone(), members, wire: Box::new(wire), _out: out, made }
+    Bench { core, group: plan.groups[0].clone(), members, wire: Box::new(wire), out, made }
 }
 
 /// A group in a data plane that was handed this memory.
@@ -262,7 +262,7 @@ fn an_ipv6_neighbour_is_known_to_all_members_and_kept_fresh_in_their_place() {
     let advert =
         Advert { target: host, target_mac: Some(STATION), router: false, solicited: true, overrides: true };
     let mut answer = nodes::spoken((STATION, group), (host, own), |payload| advert.write(payload));
-    assert!(core.hears_discovery(0, &Frame::new(Bytes::from_slice(&mut answer)), &*bench._out));
+    assert!(core.hears_discovery(0, &Frame::new(Bytes::from_slice(&mut answer)), &*bench.out));
     assert_eq!(bench.table().find(0, Ip::v6(host)), Some(STATION));
     assert!(stays(2), "it is known");
     for now in [1, 100_000] {
