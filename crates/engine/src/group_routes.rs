@@ -1,23 +1,40 @@
 //! The route table that all firmware members of a group read, in memory that one process writes.
 
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
+use std::fmt;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context, Result, bail};
 use config::Router;
-use fib::{NextHop, Rib};
-use vmm::{RouteTable, SharedMemory};
+use fib::{NextHop, Rib, six};
+use vmm::{Room6, RouteTable, SharedMemory};
 
-use crate::routes::{Hops, entries};
+use crate::routes::{Hops, entries, entries_six, has_six};
 
 /// Room for networks with prefixes longer than /24 beyond those that the file has, as the table cannot move while members read
 /// it: unused room costs nothing.
 const SPARE_GROUPS: usize = 32_768;
 
 /// Network and length of a prefix.
-type Prefix = (u32, u8);
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Prefix {
+    Four(u32, u8),
+    Six(u128, u8),
+}
+
+impl fmt::Display for Prefix {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Four(network, len) => write!(out, "{}/{len}", Ipv4Addr::from_bits(network)),
+            Self::Six(network, len) => write!(out, "{}/{len}", Ipv6Addr::from_bits(network)),
+        }
+    }
+}
+
+/// Routes, each with its only next hop.
+type Known = BTreeMap<Prefix, NextHop>;
 /// What routes are to become: their next hops, or nothing.
 type Delta = BTreeMap<Prefix, Option<NextHop>>;
 
@@ -27,7 +44,7 @@ pub struct GroupRoutes {
     /// The table as its readers see it.
     view: RouteTable,
     /// What is in the table.
-    known: Mutex<BTreeMap<Prefix, NextHop>>,
+    known: Mutex<Known>,
     count: AtomicUsize,
 }
 
@@ -38,8 +55,10 @@ impl GroupRoutes {
     /// One line: a route has several next hops, there is no room, or no memory.
     pub fn new(member: &Router) -> Result<Self> {
         let wanted = wanted(member)?;
-        let long = wanted.keys().filter(|(_, len)| *len > 24).count();
-        let table = RouteTable::new(2 * long + SPARE_GROUPS)?;
+        let is_long = |prefix: &&Prefix| matches!(prefix, Prefix::Four(_, len) if *len > 24);
+        let long = wanted.keys().filter(is_long).count();
+        let room = has_six(member).then(Room6::default);
+        let table = RouteTable::with_six(2 * long + SPARE_GROUPS, room)?;
         let view = RouteTable::view(table.memory().clone())?;
         let group = Self { table, view, known: Mutex::default(), count: AtomicUsize::new(0) };
         let all = wanted.into_iter().map(|(prefix, hop)| (prefix, Some(hop))).collect();
@@ -47,7 +66,7 @@ impl GroupRoutes {
         Ok(group)
     }
 
-    fn known(&self) -> MutexGuard<'_, BTreeMap<Prefix, NextHop>> {
+    fn known(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -66,8 +85,8 @@ impl GroupRoutes {
         self.count.load(Relaxed)
     }
 
-    /// Changes the routes to those of a member in another plan, in one epoch; readers see the old or the new next hop of each
-    /// destination. `None`: nothing differs.
+    /// Changes the routes to those of a member in another plan, in one epoch for each family; readers see the old or the new next hop
+    /// of each destination. `None`: nothing differs.
     ///
     /// # Errors
     /// One line: the table has no room for a route; then all are as they were.
@@ -81,7 +100,7 @@ impl GroupRoutes {
     }
 
     /// Returns what has to change so that these are the routes.
-    fn delta_to(&self, wanted: &BTreeMap<Prefix, NextHop>) -> Delta {
+    fn delta_to(&self, wanted: &Known) -> Delta {
         let known = self.known();
         let gone = known.keys().filter(|prefix| !wanted.contains_key(*prefix)).map(|prefix| (*prefix, None));
         let changed = wanted.iter().filter(|(prefix, hop)| known.get(*prefix) != Some(*hop));
@@ -91,8 +110,7 @@ impl GroupRoutes {
     /// Makes changes; returns what takes them back.
     fn change(&self, delta: &Delta) -> Result<Delta> {
         let mut known = self.known();
-        let made = self.table.change(0, |rib| change_all(rib, &known, delta));
-        made.context("a group without a route table")??;
+        self.write(&known, delta)?;
         let mut back = Delta::new();
         for (prefix, hop) in delta {
             let before = match hop {
@@ -103,6 +121,44 @@ impl GroupRoutes {
         }
         self.count.store(known.len(), Relaxed);
         Ok(back)
+    }
+
+    /// Writes changes into the tables of both families, or none of them.
+    fn write(&self, known: &Known, delta: &Delta) -> Result<()> {
+        let is_four = |prefix: &Prefix| matches!(prefix, Prefix::Four(..));
+        let of = |four: bool| -> Delta {
+            let own = delta.iter().filter(|(prefix, _)| is_four(prefix) == four);
+            own.map(|(prefix, hop)| (*prefix, *hop)).collect()
+        };
+        let (four, six) = (of(true), of(false));
+        self.write_four(known, &four)?;
+        let written = self.write_six(known, &six);
+        if written.is_err() {
+            let back = four.keys().map(|prefix| (*prefix, known.get(prefix).copied())).collect();
+            // This cannot fail: the routes were there a moment ago, so there is room.
+            let _ = self.write_four(known, &back);
+        }
+        written
+    }
+
+    fn write_four(&self, known: &Known, delta: &Delta) -> Result<()> {
+        if delta.is_empty() {
+            return Ok(());
+        }
+        let made = self.table.change(0, |rib| {
+            change_all(&mut |prefix, hop| put(rib, prefix, hop), known, delta)
+        });
+        made.context("a group without a route table")?
+    }
+
+    fn write_six(&self, known: &Known, delta: &Delta) -> Result<()> {
+        if delta.is_empty() {
+            return Ok(());
+        }
+        let made = self.table.change_six(0, |rib| {
+            change_all(&mut |prefix, hop| put_six(rib, prefix, hop), known, delta)
+        });
+        made.context("a group without an IPv6 route table")?
     }
 
     /// Returns how many numbers and entries are out of use but may still be read.
@@ -157,39 +213,55 @@ fn counts(delta: &Delta) -> (usize, usize) {
 }
 
 /// Returns the routes of a member, each with its only next hop.
-fn wanted(member: &Router) -> Result<BTreeMap<Prefix, NextHop>> {
-    let mut wanted = BTreeMap::new();
-    for (network, len, hops) in entries(member, 0) {
+fn wanted(member: &Router) -> Result<Known> {
+    let four = entries(member, 0).map(|(network, len, hops)| (Prefix::Four(network, len), hops));
+    let six = entries_six(member, 0).map(|(network, len, hops)| (Prefix::Six(network, len), hops));
+    let mut wanted = Known::new();
+    for (prefix, hops) in four.chain(six) {
         let Hops::One(hop) = hops else {
             bail!("a group has no common table with routes by several gateways")
         };
-        wanted.insert((network, len), hop);
+        wanted.insert(prefix, hop);
     }
     Ok(wanted)
 }
 
-/// Makes all changes, or none: new routes become visible before old ones are removed.
-fn change_all(rib: &mut Rib<'_>, known: &BTreeMap<Prefix, NextHop>, delta: &Delta) -> Result<()> {
+/// Makes all changes by `put`, or none: new routes become visible before old ones are removed. What was there before is `known`.
+fn change_all(
+    put: &mut dyn FnMut(Prefix, Option<NextHop>) -> Result<()>,
+    known: &Known,
+    delta: &Delta,
+) -> Result<()> {
     let (added, removed): (Vec<_>, Vec<_>) = delta.iter().partition(|(_, hop)| hop.is_some());
     let order: Vec<(&Prefix, &Option<NextHop>)> = added.into_iter().chain(removed).collect();
     for (done, (prefix, hop)) in order.iter().enumerate() {
-        if let Err(error) = put(rib, **prefix, **hop) {
+        if let Err(error) = put(**prefix, **hop) {
             for (prefix, _) in order[..done].iter().rev() {
-                // This cannot fail, as above.
-                let _ = put(rib, **prefix, known.get(*prefix).copied());
+                // This cannot fail: the route was there a moment ago, so there is room.
+                let _ = put(**prefix, known.get(*prefix).copied());
             }
-            return Err(error);
+            return Err(error.context(format!("route {prefix}")));
         }
     }
     Ok(())
 }
 
-fn put(rib: &mut Rib<'_>, (network, len): Prefix, hop: Option<NextHop>) -> Result<()> {
-    let done = match hop {
-        Some(hop) => rib.add(network, len, hop),
-        None => rib.remove(network, len),
-    };
-    done.with_context(|| format!("route {}/{len}", Ipv4Addr::from_bits(network)))
+fn put(rib: &mut Rib<'_>, prefix: Prefix, hop: Option<NextHop>) -> Result<()> {
+    let Prefix::Four(network, len) = prefix else { return Ok(()) };
+    match hop {
+        Some(hop) => rib.add(network, len, hop)?,
+        None => rib.remove(network, len)?,
+    }
+    Ok(())
+}
+
+fn put_six(rib: &mut six::Rib<'_>, prefix: Prefix, hop: Option<NextHop>) -> Result<()> {
+    let Prefix::Six(network, len) = prefix else { return Ok(()) };
+    match hop {
+        Some(hop) => rib.add(network, len, hop)?,
+        None => rib.remove(network, len)?,
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -7,14 +7,15 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::fs::File;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result};
 use bootinfo::Desk;
 use config::forwarding::RouteType;
-use config::{Address, Group, Plan, Router};
+use config::six::Address6;
+use config::{Address, Group, Nic, Plan, Router};
 use engine::{GroupRoutes, RouteEdit};
 use link::SupplyKind;
 use router::neighbours;
@@ -56,13 +57,14 @@ struct Tables {
 /// What a group's tables are made for: with another one, members are started anew with other tables.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Shape {
-    nics: Vec<(String, Vec<Address>)>,
+    nics: Vec<(String, Vec<Address>, Vec<Address6>)>,
     neighbours: u32,
 }
 
 impl Shape {
     fn of(group: &Group) -> Self {
-        let nics = group.pattern.nics.iter().map(|nic| (nic.name.clone(), nic.addresses.clone()));
+        let of = |nic: &Nic| (nic.name.clone(), nic.addresses.clone(), nic.six.addresses.clone());
+        let nics = group.pattern.nics.iter().map(of);
         Self { nics: nics.collect(), neighbours: group.pattern.forwarding.neighbours }
     }
 }
@@ -241,7 +243,8 @@ pub(crate) fn changes(from: &Plan, to: &Plan) -> Vec<api::Change> {
 
 /// How many routes of a group are new or different, and how many gone; `None`: none.
 fn differing(old: &Router, new: &Router) -> Option<(usize, usize)> {
-    if (&old.routes, &old.forwarding.refused) == (&new.routes, &new.forwarding.refused) {
+    let (more, other) = (&old.forwarding, &new.forwarding);
+    if (&old.routes, &more.routes6, &more.refused) == (&new.routes, &other.routes6, &other.refused) {
         return None;
     }
     let (old, new) = (by_destination(old), by_destination(new));
@@ -251,10 +254,14 @@ fn differing(old: &Router, new: &Router) -> Option<(usize, usize)> {
 }
 
 /// The way of a route: gateway and NIC, or the type of one by which nothing is forwarded.
-type Way = (Option<Ipv4Addr>, Option<usize>, Option<RouteType>);
+type Way = (Option<IpAddr>, Option<usize>, Option<RouteType>);
 
 fn by_destination(router: &Router) -> BTreeMap<String, Way> {
-    let ways = router.routes.iter().map(|route| (route.to.to_string(), (route.via, Some(route.nic), None)));
+    let four = router.routes.iter();
+    let four = four.map(|route| (route.to.to_string(), (route.via.map(IpAddr::V4), route.nic)));
+    let six = router.forwarding.routes6.iter();
+    let six = six.map(|route| (route.to.to_string(), (route.via.map(IpAddr::V6), route.nic)));
+    let ways = four.chain(six).map(|(to, (via, nic))| (to, (via, Some(nic), None)));
     let refused = router.forwarding.refused.iter();
     ways.chain(refused.map(|route| (route.to.to_string(), (None, None, Some(route.kind))))).collect()
 }

@@ -231,9 +231,12 @@ fn what_a_file_does_not_say_of_a_group_is_as_the_table_has_it() {
 }
 
 #[test]
-fn members_have_one_table_of_routes_unless_one_has_several_gateways_or_there_is_ipv6() {
-    let route = "[[group.route]]\nto = '10.0.0.0/8'\nvia = '192.0.2.9'\n[[group.route]]\nto = '11.0.0.0/8'\ntype = 'blackhole'\n";
-    let mut plan = good(&(PARALLEL.to_owned() + route));
+fn members_have_one_table_of_routes_unless_one_has_several_gateways_or_there_are_vlans() {
+    let route = "[[group.route]]\nto = '10.0.0.0/8'\nvia = '192.0.2.9'\n\
+                 [[group.route]]\nto = '11.0.0.0/8'\ntype = 'blackhole'\n\
+                 [[group.route]]\nto = '2001:db8:9::/48'\nvia = '2001:db8::9'\n";
+    let six = PARALLEL.replace("\"192.0.2.1/24\"", "[\"192.0.2.1/24\", \"2001:db8::1/64\"]");
+    let mut plan = good(&(six + route));
     assert_eq!(plan.choose_engines(&HostFacts::default()), None);
     let sharing: Vec<_> =
         plan.sharing().map(|(group, members)| (group.name.as_str(), members.len())).collect();
@@ -246,16 +249,18 @@ fn members_have_one_table_of_routes_unless_one_has_several_gateways_or_there_is_
     for router in
         plane.routers.iter().chain(&own.routers).chain(plane.groups.iter().map(|group| &group.pattern))
     {
+        let more = &router.forwarding;
         assert!(
-            router.routes.is_empty() && router.forwarding.refused.is_empty(),
+            router.routes.is_empty() && more.routes6.is_empty() && more.refused.is_empty(),
             "the supervisor keeps them"
         );
     }
     assert_eq!(plane.of_data_plane(), plane, "the same when it is told again");
     assert_eq!(own.routers[0].neighbours, plan.groups[0].neighbours(), "neighbours for probes among them");
     let several = "[[group.route]]\nto = '10.0.0.0/8'\nvia = ['192.0.2.8', '192.0.2.9']\n";
-    let six = PARALLEL.replace("\"192.0.2.1/24\"", "[\"192.0.2.1/24\", \"2001:db8::1/64\"]");
-    for text in [PARALLEL.to_owned() + several, six] {
+    let vlan = "[[group.interface]]\nname = 'guests'\nnic = 'lan'\nvlan = 7\n";
+    for more in [several, vlan] {
+        let text = PARALLEL.to_owned() + more;
         let mut plan = good(&text);
         assert_eq!(plan.choose_engines(&HostFacts::default()), None);
         assert_eq!(plan.sharing().count(), 0);

@@ -56,6 +56,30 @@ fn members_read_the_one_table_and_can_only_read_it() {
 }
 
 #[test]
+fn routes_of_both_families_are_in_the_one_table_and_change_together() {
+    let with = |gateways: [u8; 2]| {
+        let [four, six] = gateways;
+        let text = FILE.replace("'192.0.2.1/24'", "['192.0.2.1/24', '2001:db8::1/64']")
+            + &format!("[[group.route]]\nto = '10.0.1.0/24'\nvia = '192.0.2.{four}'\n")
+            + &format!("[[group.route]]\nto = '2001:db8:9::/48'\nvia = '2001:db8::{six}'\n");
+        config::parse(&text, "group.toml").expect("a file").routers.remove(0)
+    };
+    let group = Arc::new(GroupRoutes::new(&with([7, 7])).expect("a table"));
+    let (table, count) = (reader(&group), group.count());
+    let hop6 = |ip: &str| table.choices(0, ip.parse().expect("an address"), 0);
+    let by = |gateway: u128| vec![NextHop::Gateway6 { nic: 0, gateway: 0x2001_0db8 << 96 | gateway }];
+    assert_eq!((hop6("2001:db8:9::1"), hop6("2001:db8::9")), (by(7), vec![NextHop::Connected { nic: 0 }]));
+    let edit = group.change_to(&with([8, 9])).expect("room").expect("a change");
+    assert_eq!((edit.counts(), hop6("2001:db8:9::1")), ((2, 0), by(9)));
+    drop(edit);
+    assert_eq!((hop6("2001:db8:9::1"), hop(&table, [10, 0, 1, 1]).len(), group.count()), (by(7), 1, count));
+    // A group that has no IPv6 has no table for it, and nothing of a change is made.
+    let plain = Arc::new(GroupRoutes::new(&member(&[])).expect("a table"));
+    assert!(plain.change_to(&with([7, 7])).is_err());
+    assert_eq!(hop(&reader(&plain), [10, 0, 1, 1]), vec![]);
+}
+
+#[test]
 fn a_change_that_is_not_kept_is_taken_back() {
     let before = member(&[(0x0001_0000, 24, 7), (0x0002_0000, 24, 7)]);
     let group = Arc::new(GroupRoutes::new(&before).expect("a table"));
