@@ -145,9 +145,8 @@ impl GroupRoutes {
         if delta.is_empty() {
             return Ok(());
         }
-        let made = self.table.change(0, |rib| {
-            change_all(&mut |prefix, hop| put(rib, prefix, hop), known, delta)
-        });
+        let made =
+            self.table.change(0, |rib| change_all(&mut |prefix, hop| put(rib, prefix, hop), known, delta));
         made.context("a group without a route table")?
     }
 
@@ -155,9 +154,9 @@ impl GroupRoutes {
         if delta.is_empty() {
             return Ok(());
         }
-        let made = self.table.change_six(0, |rib| {
-            change_all(&mut |prefix, hop| put_six(rib, prefix, hop), known, delta)
-        });
+        let made = self
+            .table
+            .change_six(0, |rib| change_all(&mut |prefix, hop| put_six(rib, prefix, hop), known, delta));
         made.context("a group without an IPv6 route table")?
     }
 

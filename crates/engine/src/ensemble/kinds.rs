@@ -52,9 +52,8 @@ pub(super) fn kind(frame: &Frame<'_>) -> Option<Kind> {
 
 #[inline(never)]
 fn behind_tags(frame: &Frame<'_>) -> Option<Kind> {
-    let tags = (1..=vlan::MOST).find(|tags| {
-        ethertype(frame, tags * vlan::TAG).is_some_and(|ethertype| !vlan::is_tag(ethertype))
-    })?;
+    let tags = (1..=vlan::MOST)
+        .find(|tags| ethertype(frame, tags * vlan::TAG).is_some_and(|ethertype| !vlan::is_tag(ethertype)))?;
     let shift = tags * vlan::TAG;
     match ethertype(frame, shift)? {
         ethernet::ARP => Some(Kind::Arp),

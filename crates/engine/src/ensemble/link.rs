@@ -93,9 +93,8 @@ impl Link {
         let others = group.pattern.forwarding.neighbours6.iter().map(|known| (known.nic, known.mac));
         let fixed = four.chain(others).filter(|(nic, _)| Some(*nic) == number);
         let vlans = group.pattern.forwarding.interfaces.iter().filter(|own| Some(own.nic) == number);
-        let segment = |own: &Interface| {
-            Segment::new(mac, Segment::tags_of(own.tags), (&own.addresses, &own.six))
-        };
+        let segment =
+            |own: &Interface| Segment::new(mac, Segment::tags_of(own.tags), (&own.addresses, &own.six));
         let is_pulled = IsPulled::default();
         is_pulled.set(nic.is_pulled());
         Ok(Self {
