@@ -55,6 +55,7 @@ mod t43_group_machines;
 mod t43_group_multistage;
 mod t43_group_parallel;
 mod t43_group_six;
+mod t43_group_vlan;
 mod t43_group_vrf;
 mod t44_forwarding;
 mod t45_control;

@@ -1,6 +1,6 @@
 //! Objective: a group speaks IPv6 as one router. Flows and streams pass all members, a solicitation is answered once, one member
 //! advertises the router, which hosts use by its link-local address; of two stations with one address the later one notices; members are
-//! started anew while flows pass. With members side by side, and behind balancers of both kinds.
+//! restarted while flows pass. With members side by side, and behind balancers of both kinds.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::thread;

@@ -38,6 +38,7 @@ mod nodes;
 mod path;
 mod round;
 mod seat;
+mod segment;
 mod shape;
 mod timer;
 mod voice;
@@ -53,7 +54,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use attach::{Attachment, NicRequirements};
 use config::{Group, Nic, Plan};
-use frame::arp;
+use frame::{arp, ethernet, vlan};
 use group::Probes;
 use port::{Frame, Sink};
 use ring::Bytes;
@@ -77,13 +78,14 @@ use round::Board;
 #[cfg(test)]
 use seat::Aside;
 use seat::{Member, Seat};
+use segment::{Segment, untag};
 use shape::{has_serving, may_become, shape};
 use timer::{Bell, Timer};
 use voice::Voice;
 use way::Way;
 
 /// Octets of a frame up to the end of its ARP packet.
-const ARP_FRAME: usize = frame::ethernet::HEADER + arp::LEN;
+const ARP_FRAME: usize = ethernet::HEADER + arp::LEN;
 
 /// A group that runs here. It goes with the last of its members.
 pub(crate) struct Ensemble {
@@ -145,26 +147,27 @@ impl Core {
     /// The network has sent an ARP frame to a NIC; whether it was for us and not for the member that has it. What is answered leaves
     /// by `out`.
     fn hears_network(&self, nic: usize, frame: &Frame<'_>, out: &dyn Sink) -> bool {
-        let (Some(link), Some(packet)) = (self.links.get(nic), packet_of(frame)) else { return false };
+        let Some((link, segment, packet)) = self.arp_of(nic, frame) else { return false };
         let now = self.now();
-        let heard = link.hosts().hear_network(&packet, now);
+        let heard = segment.hosts().hear_network(&packet, now);
         if heard.goes_on {
             return false;
         }
         self.note_neighbour(nic, &packet, now);
         link.counters.arp_heard.add_shared(1);
         if let Some(mut answer) = heard.answer {
-            link.counters.arp_answered.add_shared(deliver(out, &mut answer));
+            let taken = segment.on_link(&mut answer, |octets| deliver(out, octets));
+            link.counters.arp_answered.add_shared(taken);
         }
-        self.tell(nic, heard.told);
+        self.tell((nic, segment), heard.told);
         true
     }
 
     /// A member has sent an ARP frame by a NIC; whether that stays here.
     fn hears_member(&self, (member, nic): (u16, usize), frame: &Frame<'_>) -> bool {
-        let (Some(link), Some(packet)) = (self.links.get(nic), packet_of(frame)) else { return false };
-        let heard = link.hosts().hear_member(member, &packet, self.now());
-        self.tell(nic, heard.told);
+        let Some((link, segment, packet)) = self.arp_of(nic, frame) else { return false };
+        let heard = segment.hosts().hear_member(member, &packet, self.now());
+        self.tell((nic, segment), heard.told);
         let counter = if heard.goes_on { &link.counters.arp_asked } else { &link.counters.arp_kept };
         counter.add_shared(1);
         let is_apart = self.machines.is_some();
@@ -174,12 +177,24 @@ impl Core {
         !heard.goes_on || is_apart
     }
 
+    /// The ARP packet of a frame at a NIC, and where it is heard.
+    fn arp_of(&self, nic: usize, frame: &Frame<'_>) -> Option<(&Link, &Segment, arp::Packet)> {
+        let mut octets = [0; ARP_FRAME + vlan::MOST * vlan::TAG];
+        let len = frame.octets().copy_to_slice(&mut octets);
+        let tags = vlan::Tags::parse(&octets[..len]).ok()?;
+        let link = self.links.get(nic)?;
+        let segment = link.segments().find(|segment| segment.has(&tags))?;
+        let octets = untag(&mut octets[..len], &tags).filter(|_| tags.ethertype == ethernet::ARP)?;
+        let packet = arp::Packet::parse(octets.get(ethernet::HEADER..)?).ok()?;
+        Some((link, segment, packet))
+    }
+
     /// Tells members what a neighbour says, where there is something to tell.
-    fn tell<const N: usize>(&self, nic: usize, told: Option<(u64, [u8; N])>) {
+    fn tell<const N: usize>(&self, (nic, segment): (usize, &Segment), told: Option<(u64, [u8; N])>) {
         let Some((to, mut spoken)) = told else { return };
         for (number, member) in self.live() {
             if to & bit(number) != 0 {
-                self.put_into(&member, nic, &mut spoken);
+                segment.on_link(&mut spoken, |octets| self.put_into(&member, nic, octets));
             }
         }
     }
@@ -263,7 +278,7 @@ impl Core {
 /// The ARP packet of a frame that has one.
 fn packet_of(frame: &Frame<'_>) -> Option<arp::Packet> {
     let octets = frame.octets().read::<ARP_FRAME>(0)?;
-    arp::Packet::parse(&octets[frame::ethernet::HEADER..]).ok()
+    arp::Packet::parse(&octets[ethernet::HEADER..]).ok()
 }
 
 /// Sends one frame; how many were taken.

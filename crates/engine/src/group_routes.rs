@@ -1,22 +1,41 @@
 //! The route table that all firmware members of a group read, in memory that one process writes.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, Ipv4Addr};
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context, Result};
 use config::Router;
-use fib::Rib;
-use vmm::{RouteTable, SharedMemory};
+use fib::{Rib, six};
+use vmm::{Room6, RouteTable, SharedMemory};
 
 use crate::next_hops::gateway;
-use crate::routes::{Hops, entries, with_remedy};
+use crate::routes::{Hops, entries, entries_six, has_six, with_remedy};
 
 /// Network and length of a prefix.
-type Prefix = (u32, u8);
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Prefix {
+    Four(u32, u8),
+    Six(u128, u8),
+}
+
+impl fmt::Display for Prefix {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Four(network, len) => write!(out, "{}/{len}", Ipv4Addr::from_bits(network)),
+            Self::Six(network, len) => write!(out, "{}/{len}", Ipv6Addr::from_bits(network)),
+        }
+    }
+}
+
+/// Routes with their next hops.
+type Known = BTreeMap<Prefix, Hops>;
 /// What routes are to become: their next hops, or nothing.
 type Delta = BTreeMap<Prefix, Option<Hops>>;
+/// What routes of one family are to become.
+type Changes<'h> = BTreeMap<Prefix, Option<&'h Hops>>;
 /// A gateway, and the number of the NIC that it is behind.
 type Gateway = (usize, Ipv4Addr);
 
@@ -26,7 +45,7 @@ pub struct GroupRoutes {
     /// The table as its readers see it.
     view: RouteTable,
     /// What is in the table.
-    known: Mutex<BTreeMap<Prefix, Hops>>,
+    known: Mutex<Known>,
     count: AtomicUsize,
     /// Gateways that do not answer.
     down: Mutex<BTreeSet<Gateway>>,
@@ -39,9 +58,11 @@ impl GroupRoutes {
     /// One line: there is no room, or no memory.
     pub fn new(member: &Router) -> Result<Self> {
         let wanted = wanted(member);
-        let long = wanted.keys().filter(|(_, len)| *len > 24).count();
+        let is_long = |prefix: &&Prefix| matches!(prefix, Prefix::Four(_, len) if *len > 24);
+        let long = wanted.keys().filter(is_long).count();
+        let room = has_six(member).then(Room6::default);
         // The table cannot move while members read it; unused room costs nothing.
-        let table = RouteTable::new(2 * long + member.long_routes() as usize)?;
+        let table = RouteTable::with_six(2 * long + member.long_routes() as usize, room)?;
         let view = RouteTable::view(table.memory().clone())?;
         let (known, count, down) = (Mutex::default(), AtomicUsize::new(0), Mutex::default());
         let group = Self { table, view, known, count, down };
@@ -50,7 +71,7 @@ impl GroupRoutes {
         Ok(group)
     }
 
-    fn known(&self) -> MutexGuard<'_, BTreeMap<Prefix, Hops>> {
+    fn known(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -69,8 +90,8 @@ impl GroupRoutes {
         self.count.load(Relaxed)
     }
 
-    /// Changes the routes to those of a member in another plan, in one epoch; readers see the old or the new next hop of each
-    /// destination. `None`: nothing differs.
+    /// Changes the routes to those of a member in another plan, in one epoch for each family; readers see the old or the new next hop
+    /// of each destination. `None`: nothing differs.
     ///
     /// # Errors
     /// One line: the table has no room for a route; then all are as they were.
@@ -84,7 +105,7 @@ impl GroupRoutes {
     }
 
     /// Returns what has to change so that these are the routes.
-    fn delta_to(&self, wanted: &BTreeMap<Prefix, Hops>) -> Delta {
+    fn delta_to(&self, wanted: &Known) -> Delta {
         let known = self.known();
         let gone = known.keys().filter(|prefix| !wanted.contains_key(*prefix)).map(|prefix| (*prefix, None));
         let changed = wanted.iter().filter(|(prefix, hops)| known.get(*prefix) != Some(*hops));
@@ -94,8 +115,10 @@ impl GroupRoutes {
     /// Makes changes; returns what takes them back.
     fn change(&self, delta: &Delta) -> Result<Delta> {
         let mut known = self.known();
-        let made = self.table.change(0, |rib| change_all(rib, &known, delta));
-        made.context("a group without a route table")??;
+        let written = self.write(&known, delta);
+        // Next hops that are new, or were taken back, have no marks yet.
+        self.mark(&self.down());
+        written?;
         let mut back = Delta::new();
         for (prefix, hops) in delta {
             let before = match hops {
@@ -105,9 +128,42 @@ impl GroupRoutes {
             back.insert(*prefix, before);
         }
         self.count.store(known.len(), Relaxed);
-        // Next hops that are new have no marks yet.
-        self.mark(&self.down());
         Ok(back)
+    }
+
+    /// Writes changes into the tables of both families, or none of them.
+    fn write(&self, known: &Known, delta: &Delta) -> Result<()> {
+        let is_four = |(prefix, _): &(Prefix, Option<&Hops>)| matches!(prefix, Prefix::Four(..));
+        let all = delta.iter().map(|(prefix, hops)| (*prefix, hops.as_ref()));
+        let (four, six): (Changes<'_>, Changes<'_>) = all.partition(is_four);
+        self.write_four(known, &four)?;
+        let written = self.write_six(known, &six);
+        if written.is_err() {
+            let back: Changes<'_> = four.keys().map(|prefix| (*prefix, known.get(prefix))).collect();
+            // This cannot fail: the routes were there a moment ago, so there is room.
+            let _ = self.write_four(known, &back);
+        }
+        written
+    }
+
+    fn write_four(&self, known: &Known, changes: &Changes<'_>) -> Result<()> {
+        if changes.is_empty() {
+            return Ok(());
+        }
+        let made = self
+            .table
+            .change(0, |rib| change_all(&mut |prefix, hops| put(rib, prefix, hops), known, changes));
+        made.context("a group without a route table")?
+    }
+
+    fn write_six(&self, known: &Known, changes: &Changes<'_>) -> Result<()> {
+        if changes.is_empty() {
+            return Ok(());
+        }
+        let made = self
+            .table
+            .change_six(0, |rib| change_all(&mut |prefix, hops| put_six(rib, prefix, hops), known, changes));
+        made.context("a group without an IPv6 route table")?
     }
 
     fn down(&self) -> MutexGuard<'_, BTreeSet<Gateway>> {
@@ -189,33 +245,50 @@ fn counts(delta: &Delta) -> (usize, usize) {
 }
 
 /// Returns the routes of a member with their next hops.
-fn wanted(member: &Router) -> BTreeMap<Prefix, Hops> {
-    entries(member, 0).map(|(network, len, hops)| ((network, len), hops)).collect()
+fn wanted(member: &Router) -> Known {
+    let four = entries(member, 0).map(|(network, len, hops)| (Prefix::Four(network, len), hops));
+    let six = entries_six(member, 0).map(|(network, len, hops)| (Prefix::Six(network, len), hops));
+    four.chain(six).collect()
 }
 
-/// Makes all changes, or none: new routes become visible before old ones are removed.
-fn change_all(rib: &mut Rib<'_>, known: &BTreeMap<Prefix, Hops>, delta: &Delta) -> Result<()> {
-    let (added, removed): (Vec<_>, Vec<_>) = delta.iter().partition(|(_, hops)| hops.is_some());
-    let order: Vec<(&Prefix, &Option<Hops>)> = added.into_iter().chain(removed).collect();
+/// Makes all changes by `put`, or none: new routes become visible before old ones are removed. What was there before is `known`.
+fn change_all(
+    put: &mut dyn FnMut(Prefix, Option<&Hops>) -> Result<()>,
+    known: &Known,
+    changes: &Changes<'_>,
+) -> Result<()> {
+    let (added, removed): (Vec<_>, Vec<_>) = changes.iter().partition(|(_, hops)| hops.is_some());
+    let order: Vec<(&Prefix, &Option<&Hops>)> = added.into_iter().chain(removed).collect();
     for (done, (prefix, hops)) in order.iter().enumerate() {
-        if let Err(error) = put(rib, **prefix, hops.as_ref()) {
+        if let Err(error) = put(**prefix, **hops) {
             for (prefix, _) in order[..done].iter().rev() {
-                // This cannot fail, as above.
-                let _ = put(rib, **prefix, known.get(*prefix));
+                // This cannot fail: the route was there a moment ago, so there is room.
+                let _ = put(**prefix, known.get(*prefix));
             }
-            return Err(error);
+            return Err(error.context(format!("route {prefix}")));
         }
     }
     Ok(())
 }
 
-fn put(rib: &mut Rib<'_>, (network, len): Prefix, hops: Option<&Hops>) -> Result<()> {
+fn put(rib: &mut Rib<'_>, prefix: Prefix, hops: Option<&Hops>) -> Result<()> {
+    let Prefix::Four(network, len) = prefix else { return Ok(()) };
     let done = match hops {
         Some(Hops::One(hop)) => rib.add(network, len, *hop),
         Some(Hops::Several(ways)) => rib.add_ways(network, len, ways),
         None => rib.remove(network, len),
     };
-    done.map_err(with_remedy).with_context(|| format!("route {}/{len}", Ipv4Addr::from_bits(network)))
+    done.map_err(with_remedy)
+}
+
+fn put_six(rib: &mut six::Rib<'_>, prefix: Prefix, hops: Option<&Hops>) -> Result<()> {
+    let Prefix::Six(network, len) = prefix else { return Ok(()) };
+    let done = match hops {
+        Some(Hops::One(hop)) => rib.add(network, len, *hop),
+        Some(Hops::Several(ways)) => rib.add_ways(network, len, ways),
+        None => rib.remove(network, len),
+    };
+    Ok(done?)
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use anyhow::{Context, Result, anyhow};
 use config::forwarding::{Destination, RefusedRoute, Route6, RouteType, SpreadRoute};
-use config::six::Six;
+use config::six::{Address6, Six};
 use config::{Address, Route, Router};
 use fib::{NextHop, Refusal, Rib, Way, six};
 use vmm::{Room6, RouteTable};
@@ -40,7 +40,7 @@ pub fn table_with_room(plan: &Router, spare_groups: usize) -> Result<RouteTable>
 }
 
 /// Returns true if a router takes part in IPv6.
-fn has_six(plan: &Router) -> bool {
+pub(crate) fn has_six(plan: &Router) -> bool {
     let routes = plan.forwarding.routes6.iter().map(|route| route.to);
     let routes = routes.chain(plan.forwarding.spread.iter().map(|route| route.to));
     let mut routes = routes.chain(plan.forwarding.refused.iter().map(|route| route.to));
@@ -55,26 +55,37 @@ fn sixes(plan: &Router) -> impl Iterator<Item = &Six> {
     plan.nics.iter().map(|nic| &nic.six).chain(vlans)
 }
 
-/// Adds the IPv6 routes of a VRF. Link-local addresses need none: they are behind the NIC that a packet came from.
+/// Adds the IPv6 routes of a VRF.
 fn fill_six(rib: &mut six::Rib<'_>, plan: &Router, table: usize) -> Result<()> {
-    let own = (0u8..).zip(sixes(plan)).filter(|(number, _)| plan.table_of((*number).into()) == table);
-    for (number, six) in own {
-        for own in six.addresses.iter().filter(|own| !own.ip.is_unicast_link_local()) {
-            if own.len < 128 {
-                let network = own.network().network.to_bits();
-                rib.add(network, own.len, NextHop::Connected { nic: number })?;
-            }
-            rib.add(own.ip.to_bits(), 128, NextHop::Local)?;
-        }
-    }
-    for (to, hops) in beside(plan, table) {
-        let Destination::V6(to) = to else { continue };
+    for (network, len, hops) in entries_six(plan, table) {
         match hops {
-            Hops::One(hop) => rib.add(to.network.to_bits(), to.len, hop)?,
-            Hops::Several(ways) => rib.add_ways(to.network.to_bits(), to.len, &ways)?,
+            Hops::One(hop) => rib.add(network, len, hop)?,
+            Hops::Several(ways) => rib.add_ways(network, len, &ways)?,
         }
     }
     Ok(())
+}
+
+/// Returns the IPv6 routes of a VRF, as [`entries`] does those of IPv4. Link-local addresses need none: they are behind the NIC that a
+/// packet came from.
+pub(crate) fn entries_six(plan: &Router, table: usize) -> impl Iterator<Item = (u128, u8, Hops)> {
+    let all = (0u8..).zip(sixes(plan));
+    let here = all.filter(move |(number, _)| plan.table_of((*number).into()) == table);
+    let own = here.flat_map(|(nic, six)| six.addresses.iter().flat_map(move |own| of_address_six(nic, own)));
+    let beside = beside(plan, table).filter_map(|(to, hops)| match to {
+        Destination::V6(to) => Some((to.network.to_bits(), to.len, hops)),
+        Destination::V4(_) => None,
+    });
+    own.chain(beside)
+}
+
+/// Returns the routes that an own IPv6 address of an interface brings about.
+fn of_address_six(nic: u8, own: &Address6) -> impl Iterator<Item = (u128, u8, Hops)> + use<> {
+    let network = own.network().network.to_bits();
+    let connected = (network, own.len, Hops::One(NextHop::Connected { nic }));
+    let local = (own.ip.to_bits(), 128, Hops::One(NextHop::Local));
+    let is_routed = !own.ip.is_unicast_link_local();
+    (own.len < 128).then_some(connected).into_iter().chain([local]).filter(move |_| is_routed)
 }
 
 /// Next hops of a route.

@@ -9,14 +9,15 @@ mod gateways;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::fs::File;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result};
 use bootinfo::Desk;
 use config::forwarding::{self, RouteType};
-use config::{Address, Group, Plan, Router};
+use config::six::Address6;
+use config::{Address, Group, Nic, Plan, Router};
 use engine::{GroupRoutes, RouteEdit};
 use link::SupplyKind;
 use router::neighbours;
@@ -58,14 +59,15 @@ struct Tables {
 /// What a group's tables are made for: with another one, members are started anew with other tables.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Shape {
-    nics: Vec<(String, Vec<Address>)>,
+    nics: Vec<(String, Vec<Address>, Vec<Address6>)>,
     neighbours: u32,
     long_routes: Option<u32>,
 }
 
 impl Shape {
     fn of(group: &Group) -> Self {
-        let nics = group.pattern.nics.iter().map(|nic| (nic.name.clone(), nic.addresses.clone()));
+        let of = |nic: &Nic| (nic.name.clone(), nic.addresses.clone(), nic.six.addresses.clone());
+        let nics = group.pattern.nics.iter().map(of);
         let forwarding = &group.pattern.forwarding;
         Self { nics: nics.collect(), neighbours: forwarding.neighbours, long_routes: forwarding.long_routes }
     }
@@ -249,7 +251,8 @@ pub(crate) fn changes(from: &Plan, to: &Plan) -> Vec<api::Change> {
 /// How many routes of a group are new or different, and how many gone; `None`: none.
 fn differing(old: &Router, new: &Router) -> Option<(usize, usize)> {
     let (before, after) = (&old.forwarding, &new.forwarding);
-    if old.routes == new.routes && before.refused == after.refused && before.spread == after.spread {
+    let known = (&old.routes, &before.routes6, &before.refused, &before.spread);
+    if known == (&new.routes, &after.routes6, &after.refused, &after.spread) {
         return None;
     }
     let (old, new) = (by_destination(old), by_destination(new));
@@ -262,7 +265,7 @@ fn differing(old: &Router, new: &Router) -> Option<(usize, usize)> {
 #[derive(PartialEq, Eq)]
 enum Way<'r> {
     /// By a gateway, or none, and a NIC.
-    One(Option<Ipv4Addr>, usize),
+    One(Option<IpAddr>, usize),
     /// By several gateways.
     Several(&'r [forwarding::Way]),
     /// The type of one by which nothing is forwarded.
@@ -271,10 +274,13 @@ enum Way<'r> {
 
 fn by_destination(router: &Router) -> BTreeMap<String, Way<'_>> {
     let more = &router.forwarding;
-    let one = router.routes.iter().map(|route| (route.to.to_string(), Way::One(route.via, route.nic)));
+    let four = router.routes.iter();
+    let four = four.map(|route| (route.to.to_string(), Way::One(route.via.map(IpAddr::V4), route.nic)));
+    let six = more.routes6.iter();
+    let six = six.map(|route| (route.to.to_string(), Way::One(route.via.map(IpAddr::V6), route.nic)));
     let several = more.spread.iter().map(|route| (route.to.to_string(), Way::Several(&route.ways)));
     let refused = more.refused.iter().map(|route| (route.to.to_string(), Way::Refused(route.kind)));
-    one.chain(several).chain(refused).collect()
+    four.chain(six).chain(several).chain(refused).collect()
 }
 
 fn file_of(memory: &SharedMemory) -> Result<&File> {

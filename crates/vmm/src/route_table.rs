@@ -1,7 +1,8 @@
 //! Route tables in memory that guests map read-only: IPv4, and behind it IPv6 if the router has any; the same for each further
 //! VRF, one behind the other and of equal size.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::atomic::Ordering::Acquire;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Result, ensure};
@@ -36,11 +37,18 @@ pub struct RouteTable {
     // Declared before the memory that they refer to, hence dropped before it.
     /// At least one: that of NICs without a VRF; none if others write the memory.
     tables: Vec<Tables>,
-    /// The table that others write.
-    view: Option<Table<'static>>,
+    /// The tables that others write.
+    view: Option<View>,
     /// Held while tables are changed; no other lock is taken while one of theirs is held.
     writing: Mutex<()>,
     memory: Arc<SharedMemory>,
+}
+
+/// Tables that another process writes, for reading.
+#[derive(Clone, Copy)]
+struct View {
+    four: Table<'static>,
+    six: Option<six::Table<'static>>,
 }
 
 /// The tables of one VRF.
@@ -78,23 +86,29 @@ impl RouteTable {
         Ok(Self { tables: tables.collect(), view: None, writing: Mutex::default(), memory })
     }
 
-    /// Looks at a single IPv4 table that another process writes: it can be read here, and not be changed.
+    /// Looks at the tables of a single VRF that another process writes: they can be read here, and not be changed.
     ///
     /// # Errors
-    /// The memory is too short for one, or there is none in it.
+    /// The memory is too short for them, or there are none in it.
     pub fn view(memory: Arc<SharedMemory>) -> Result<Self> {
         ensure!(memory.len() >= layout::len(0), "{} octets are too few for a route table", memory.len());
-        // SAFETY: as many octets as it has are mapped there, page aligned. The references last as long as `view`, which is
+        // SAFETY: the first page is mapped there, and consists of atomics.
+        let six_at = unsafe { &*memory.as_ptr().cast::<Header>() }.six_at.load(Acquire) as usize;
+        let end = if six_at == 0 { memory.len() } else { six_at };
+        let is_inside = (layout::len(0)..=memory.len()).contains(&end);
+        ensure!(is_inside, "an IPv6 table at octet {six_at} of {}", memory.len());
+        // SAFETY: as many octets as `end` are mapped there, page aligned. The references last as long as `view`, which is
         // dropped before `memory`, and never leave this module.
-        let parts = unsafe { four_parts(memory.as_ptr(), memory.len()) };
+        let parts = unsafe { four_parts(memory.as_ptr(), end) };
         ensure!(parts.header.is_valid(), "there is no route table in the memory that was handed over");
-        let view = Some(Table::new(parts));
+        let six = (six_at != 0).then(|| view_six(&memory, six_at)).transpose()?;
+        let view = Some(View { four: Table::new(parts), six });
         Ok(Self { tables: Vec::new(), view, writing: Mutex::default(), memory })
     }
 
     /// Returns the epoch of the table.
     pub fn epoch(&self) -> u32 {
-        self.view.map_or_else(|| self.routes().epoch(), |view| view.epoch())
+        self.view.map_or_else(|| self.routes().epoch(), |view| view.four.epoch())
     }
 
     /// Returns the IPv4 routes of NICs without a VRF, to be changed.
@@ -159,17 +173,19 @@ impl RouteTable {
     /// Returns the next hops by which packets of a flow, by the hash that its router has for it, leave at present: the one that
     /// they take, then those that they take if it does not answer.
     pub fn choices(&self, table: usize, destination: IpAddr, flow: u32) -> Vec<NextHop> {
-        if let (Some(view), 0, IpAddr::V4(ip)) = (self.view, table, destination) {
-            return choices_of(&view, ip, flow);
+        if let (Some(view), 0) = (self.view, table) {
+            return match destination {
+                IpAddr::V4(ip) => choices_of(&view.four, ip, flow),
+                IpAddr::V6(ip) => view.six.map_or_else(Vec::new, |six| choices_of_six(&six, ip, flow)),
+            };
         }
         let Some(tables) = self.tables.get(table) else { return Vec::new() };
         match destination {
             IpAddr::V4(ip) => choices_of(&lock(&tables.four).reader(), ip, flow),
-            IpAddr::V6(ip) => tables.six.as_ref().map_or_else(Vec::new, |six| {
-                let table = lock(six).reader();
-                let numbers = table.members(table.lookup(ip.to_bits()), flow);
-                leading_on(numbers, |number| table.next_hop(number))
-            }),
+            IpAddr::V6(ip) => {
+                let six = tables.six.as_ref();
+                six.map_or_else(Vec::new, |six| choices_of_six(&lock(six).reader(), ip, flow))
+            }
         }
     }
 
@@ -217,9 +233,30 @@ fn choices_of(table: &Table<'_>, destination: Ipv4Addr, flow: u32) -> Vec<NextHo
     leading_on(numbers, |number| table.next_hop(number))
 }
 
+fn choices_of_six(table: &six::Table<'_>, destination: Ipv6Addr, flow: u32) -> Vec<NextHop> {
+    let numbers = table.members(table.lookup(destination.to_bits()), flow);
+    leading_on(numbers, |number| table.next_hop(number))
+}
+
 /// Returns those of some next hops by which packets are sent on.
 fn leading_on(numbers: [u32; CHOICES], next_hop: impl Fn(u32) -> NextHop) -> Vec<NextHop> {
     numbers.into_iter().map(next_hop).filter(|hop| hop.leads_on()).collect()
+}
+
+/// Looks at the IPv6 table at this octet of a memory.
+fn view_six(memory: &SharedMemory, at: usize) -> Result<six::Table<'static>> {
+    let is_inside = |end: Option<usize>| end.is_some_and(|end| end <= memory.len());
+    let has_header = at.is_multiple_of(align_of::<six::Header>());
+    ensure!(has_header && is_inside(at.checked_add(layout6::NODES_AT)), "an IPv6 table at octet {at}");
+    // SAFETY: its header lies inside the memory, aligned, and consists of atomics.
+    let header = unsafe { &*memory.as_ptr().add(at).cast::<six::Header>() };
+    let room =
+        Room6 { nodes: header.nodes.load(Acquire) as usize, ranges: header.ranges.load(Acquire) as usize };
+    let is_whole = is_inside(at.checked_add(layout6::len(room.nodes, room.ranges)));
+    ensure!(header.is_valid() && is_whole, "no IPv6 table at octet {at}");
+    // SAFETY: all parts lie inside the memory, and consist of atomics. The references last as long as the view of whoever
+    // calls this, which is dropped before the memory.
+    Ok(six::Table::new(unsafe { six_parts(memory.as_ptr().add(at), room) }))
 }
 
 /// Creates the tables of a VRF.
@@ -263,7 +300,7 @@ unsafe fn four_parts(base: *mut u8, len: usize) -> Memory<'static> {
 /// Returns the parts of an IPv6 table.
 ///
 /// # Safety
-/// From `base` on, page aligned, [`layout6::len`] zeroed octets are mapped for as long as the result is used.
+/// From `base` on, page aligned, [`layout6::len`] octets are mapped for as long as the result is used, and hold zeros or a table.
 unsafe fn six_parts(base: *mut u8, room: Room6) -> six::Memory<'static> {
     // SAFETY: the offsets of `fib::six::layout` lie inside, and all parts are nothing but atomics.
     unsafe {

@@ -22,18 +22,21 @@ impl Plan {
     }
 }
 
-fn of_group(group: &Group) -> impl Iterator<Item = (&'static str, String)> {
-    let mut found = Vec::new();
-    if !group.pattern.forwarding.interfaces.is_empty() {
-        found.push((
-            "name",
-            "a group has no interfaces for VLANs in this version; remove [[group.interface]]",
-        ));
-    }
-    found.into_iter().map(|(key, what)| (key, what.to_owned()))
+/// What VLANs do not go with: balancers that are virtual machines spread frames without tags, and the control plane of a group hears no
+/// others.
+fn of_group(group: &Group) -> Option<(&'static str, String)> {
+    let parts = match (group.is_apart(), &group.pattern.control) {
+        (true, _) => "balancers that are virtual machines",
+        (false, Some(_)) => "a control plane",
+        (false, None) => return None,
+    };
+    let what = format!(
+        "a group with {parts} has no interfaces for VLANs in this version; remove [[group.interface]]"
+    );
+    (!group.pattern.forwarding.interfaces.is_empty()).then_some(("name", what))
 }
 
-/// What of a NIC's forwarding its members cannot do together: nobody hears neighbour discovery for members that run elsewhere, and the
+/// What of a NIC's forwarding its members cannot do together: neighbour discovery is not heard for members that run elsewhere, and the
 /// source of probes has no way back.
 fn of_forwarding(group: &Group, nic: &Nic) -> Option<(&'static str, &'static str)> {
     let is_elsewhere = group.pattern.is_in_kernel() || group.remote_members().next().is_some();

@@ -13,11 +13,13 @@ impl Group {
         self.pattern.nics.iter().any(|nic| !nic.six.addresses.is_empty())
     }
 
-    /// Whether its members have one route table and one neighbour table, which the host writes, for IPv4.
+    /// Whether its members have one route table and one neighbour table, which the host writes.
     pub fn shares_tables(&self) -> bool {
         let Router { forwarding, .. } = &self.pattern;
-        let has_six = self.has_six() || !forwarding.routes6.is_empty() || !forwarding.neighbours6.is_empty();
+        let leads_six = !forwarding.routes6.is_empty() || !forwarding.neighbours6.is_empty();
         let refuses_six = forwarding.refused.iter().any(|route| matches!(route.to, Destination::V6(_)));
+        // Whether there are tables for IPv6 depends on addresses alone: with other addresses members are plugged in again.
+        let is_without_six = !self.has_six() && (leads_six || refuses_six);
         let is_four = |route: &SpreadRoute| {
             matches!(route.to, Destination::V4(_)) && route.ways.iter().all(|way| way.via.is_ipv4())
         };
@@ -25,8 +27,7 @@ impl Group {
         // What a control plane finds is taught to each member by itself.
         self.pattern.control.is_none()
             && is_plain
-            && !has_six
-            && !refuses_six
+            && !is_without_six
             && self.pattern.tables() == 1
             && !self.pattern.is_in_kernel()
     }
@@ -83,6 +84,7 @@ impl Router {
     /// Forgets its routes, which are in the common table of its group.
     pub(crate) fn forget_routes(&mut self) {
         self.routes.clear();
+        self.forwarding.routes6.clear();
         self.forwarding.refused.clear();
         self.forwarding.spread.clear();
     }

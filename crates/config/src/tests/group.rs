@@ -231,9 +231,12 @@ fn what_a_file_does_not_say_of_a_group_is_as_the_table_has_it() {
 }
 
 #[test]
-fn members_have_one_table_of_routes_which_the_supervisor_keeps_unless_there_is_ipv6_or_a_control_plane() {
-    let route = "[[group.route]]\nto = '10.0.0.0/8'\nvia = '192.0.2.9'\n[[group.route]]\nto = '11.0.0.0/8'\ntype = 'blackhole'\n";
-    let mut plan = good(&(PARALLEL.to_owned() + route));
+fn members_have_one_table_of_routes_which_the_supervisor_keeps_unless_each_is_taught_or_there_are_vlans() {
+    let route = "[[group.route]]\nto = '10.0.0.0/8'\nvia = '192.0.2.9'\n\
+                 [[group.route]]\nto = '11.0.0.0/8'\ntype = 'blackhole'\n\
+                 [[group.route]]\nto = '2001:db8:9::/48'\nvia = '2001:db8::9'\n";
+    let six = PARALLEL.replace("\"192.0.2.1/24\"", "[\"192.0.2.1/24\", \"2001:db8::1/64\"]");
+    let mut plan = good(&(six.clone() + route));
     assert_eq!(plan.choose_engines(&HostFacts::default()), None);
     let sharing: Vec<_> =
         plan.sharing().map(|(group, members)| (group.name.as_str(), members.len())).collect();
@@ -246,16 +249,19 @@ fn members_have_one_table_of_routes_which_the_supervisor_keeps_unless_there_is_i
     for router in
         plane.routers.iter().chain(&own.routers).chain(plane.groups.iter().map(|group| &group.pattern))
     {
+        let more = &router.forwarding;
         assert!(
-            router.routes.is_empty() && router.forwarding.refused.is_empty(),
+            router.routes.is_empty() && more.routes6.is_empty() && more.refused.is_empty(),
             "the supervisor keeps them"
         );
     }
     assert_eq!(plane.of_data_plane(), plane, "the same when it is told again");
     assert_eq!(own.routers[0].neighbours, plan.groups[0].neighbours(), "neighbours for probes among them");
-    let six = PARALLEL.replace("\"192.0.2.1/24\"", "[\"192.0.2.1/24\", \"2001:db8::1/64\"]");
+    let several = "[[group.route]]\nto = '2001:db8:9::/48'\nvia = ['2001:db8::8', '2001:db8::9']\n";
+    let vlan = "[[group.interface]]\nname = 'guests'\nnic = 'lan'\nvlan = 7\n";
     // What a control plane finds is taught to each.
-    for text in [PARALLEL.replace("spread = \"flow\"", "control = {}"), six] {
+    let taught = PARALLEL.replace("spread = \"flow\"", "control = {}");
+    for text in [taught, six + several, PARALLEL.to_owned() + vlan] {
         let mut plan = good(&text);
         assert_eq!(plan.choose_engines(&HostFacts::default()), None);
         assert_eq!(plan.sharing().count(), 0);
@@ -269,7 +275,8 @@ fn members_have_one_table_of_routes_which_the_supervisor_keeps_unless_there_is_i
 fn of_routes_by_several_gateways_the_data_plane_knows_those_of_the_group() {
     let several = "[[group.route]]\nto = '10.0.0.0/8'\nvia = ['192.0.2.8', '192.0.2.9']\n\
                    [[group.route]]\nto = '11.0.0.0/8'\nvia = ['192.0.2.9', '198.51.100.9']\n";
-    let mut plan = good(&(PARALLEL.to_owned() + several));
+    let six = PARALLEL.replace("\"192.0.2.1/24\"", "[\"192.0.2.1/24\", \"2001:db8::1/64\"]");
+    let mut plan = good(&(six + several));
     assert_eq!(plan.choose_engines(&HostFacts::default()), None);
     assert_eq!((plan.sharing().count(), plan.routers[1].forwarding.spread.len()), (1, 2));
     let plane = plan.of_data_plane();

@@ -3,33 +3,49 @@
 
 use std::sync::Arc;
 
+use frame::Mac;
+use frame::vlan::Tags;
 use port::{Frame, Sink};
 
 use super::nodes::{Fate, LONGEST, Message, Said, advertise_as};
 use super::seat::Member;
+use super::segment::{Segment, untag};
 use super::{Core, Link, deliver};
+
+/// A message, and where it is heard.
+struct Told<'o> {
+    link: &'o Link,
+    segment: &'o Segment,
+    /// Its frame, without tags.
+    octets: &'o mut [u8],
+    message: Message,
+}
 
 impl Core {
     /// The network has sent a message to a NIC; whether it was for us and not for the member that has it. What is answered leaves by
     /// `out`.
     pub(super) fn hears_discovery(&self, nic: usize, frame: &Frame<'_>, out: &dyn Sink) -> bool {
         let mut octets = [0; LONGEST];
-        let Some((link, octets, message)) = self.message(nic, frame, &mut octets) else { return false };
-        let heard = link.nodes().hear_network(&message, self.now());
+        let Some(told) = self.message(nic, frame, &mut octets) else { return false };
+        let Told { link, segment, octets, message } = told;
+        let now = self.now();
+        let heard = segment.nodes().hear_network(&message, now);
         if let Some(mut answer) = heard.answer {
-            link.counters.nd_answered.add_shared(deliver(out, &mut answer));
+            let taken = segment.on_link(&mut answer, |octets| deliver(out, octets));
+            link.counters.nd_answered.add_shared(taken);
         }
         let is_apart = self.machines.is_some();
         if heard.fate == Fate::GoesOn && !is_apart {
             return false;
         }
         link.counters.nd_heard.add_shared(1);
-        self.tell(nic, heard.told);
+        self.note_node(nic, message.about(), now);
+        self.tell((nic, segment), heard.told);
         for member in self.receivers(heard.fate) {
-            self.put_into(&member, nic, octets);
+            segment.on_link(octets, |octets| self.put_into(&member, nic, octets));
         }
         if is_apart {
-            let station = link.nodes().station_of(&message);
+            let station = link.nodes().station(message.about());
             self.announce(nic, station);
         }
         true
@@ -38,9 +54,14 @@ impl Core {
     /// A member has sent a message by a NIC; whether that stays here.
     pub(super) fn hears_discovery_of(&self, (member, nic): (u16, usize), frame: &Frame<'_>) -> bool {
         let mut octets = [0; LONGEST];
-        let Some((link, octets, message)) = self.message(nic, frame, &mut octets) else { return false };
-        let heard = link.nodes().hear_member(member, &message, self.now());
-        self.tell(nic, heard.told);
+        let Some(told) = self.message(nic, frame, &mut octets) else { return false };
+        let Told { link, segment, octets, message } = told;
+        let is_known = match message.said {
+            Said::Solicit(solicit) => self.is_node_known(nic, solicit.target),
+            Said::Advert(_) | Said::RouterSolicit | Said::RouterAdvert => false,
+        };
+        let heard = segment.nodes().hear_member((member, &message), is_known, self.now());
+        self.tell((nic, segment), heard.told);
         let goes_on = match heard.fate {
             Fate::GoesOn => true,
             Fate::ToLead => self.lead() == Some(member),
@@ -68,7 +89,7 @@ impl Core {
                 front.send_outside(&mut trial);
             }
             Said::Solicit(solicit) => {
-                let mut question = link.nodes().question(solicit.target);
+                let mut question = link.nodes().question(solicit.target, Mac::BROADCAST);
                 front.send_outside(&mut question);
             }
             Said::RouterAdvert => {
@@ -80,18 +101,21 @@ impl Core {
         }
     }
 
-    /// The message of a frame at a NIC that takes part in IPv6, and its octets.
+    /// The message of a frame at a NIC, where the group takes part in IPv6.
     fn message<'o>(
-        &self,
+        &'o self,
         nic: usize,
         frame: &Frame<'_>,
         octets: &'o mut [u8; LONGEST],
-    ) -> Option<(&Link, &'o mut [u8], Message)> {
-        let link = self.links.get(nic).filter(|link| link.has_six)?;
+    ) -> Option<Told<'o>> {
+        let link = self.links.get(nic).filter(|link| link.segments().any(|segment| segment.has_six))?;
         let len = frame.octets().copy_to_slice(octets);
         let octets = octets.get_mut(..len)?;
+        let tags = Tags::parse(octets).ok()?;
+        let segment = link.segments().find(|segment| segment.has(&tags) && segment.has_six)?;
+        let octets = untag(octets, &tags)?;
         let message = Message::read(octets)?;
-        Some((link, octets, message))
+        Some(Told { link, segment, octets, message })
     }
 
     /// The members that get a message of the network which does not go on. Behind balancers one is as good as another.

@@ -9,6 +9,7 @@ use config::{Group, Nic, Plan, Router};
 use switch::Switch;
 
 use super::seat::{Aside, Member};
+use super::segment::Segment;
 use super::{Ensemble, Gateway, News, Voice, has_serving, may_become};
 use crate::counts::CounterRegistry;
 use crate::supplies::HostServices;
@@ -277,8 +278,7 @@ impl Ensembles {
         for ensemble in self.running() {
             let links = ensemble.core.links.iter().enumerate();
             for (nic, link) in links.filter(|(_, link)| link.way.label() == label) {
-                link.hosts().forget();
-                link.nodes().forget();
+                link.segments().for_each(Segment::forget);
                 ensemble.core.doubt_neighbours(|other| other == nic);
                 labels.extend(
                     ensemble.core.live().values().map(|member| format!("{}.{}", member.name, link.nic)),

@@ -96,13 +96,13 @@ impl Core {
             } else if table.find(*nic as u8, Ip::v4(ip)).is_some() {
                 *health = Health::default();
             } else if health.miss(now) {
-                let question = {
+                let mut question = {
                     let mut hosts = link.hosts();
                     hosts.expect(ip, now);
                     hosts.question(ip, Mac::BROADCAST)
                 };
                 // What no member could send is no request.
-                if self.send_question(*nic, question, members) {
+                if self.send_question((*nic, &link.counters.arp_asked), &mut question, members) {
                     health.note_request(now);
                 }
             }

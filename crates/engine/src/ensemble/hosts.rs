@@ -102,8 +102,8 @@ impl Hosts {
     }
 
     /// Whether this was said now, and is of interest.
-    pub(super) fn has_heard(&self, said: (u32, Mac), now: Duration) -> bool {
-        self.known.has_heard(said, now)
+    pub(super) fn has_heard(&self, (ip, mac): (u32, Mac), now: Duration) -> bool {
+        self.known.heard(ip, now) == Some(mac)
     }
 
     /// The own address that speaks to another one.

@@ -1,39 +1,70 @@
 //! Frames that a group hears or takes out, told from all others by their headers.
 
-use frame::{ethernet, ipv6, nd};
+use frame::{ethernet, ipv6, nd, vlan};
 use group::probe;
 use port::Frame;
 
-/// Offset in a frame of its ethertype.
-const ETHERTYPE: usize = 12;
-/// Offset of the next header and the hop limit of an IPv6 packet.
+/// Offset in a frame without tags of the next header and the hop limit of an IPv6 packet.
 const NEXT_HEADER: usize = ethernet::HEADER + 6;
 /// Offset of the type of an ICMPv6 message behind an IPv6 header.
 const ICMP: usize = ethernet::HEADER + ipv6::HEADER;
 
+/// What is heard for all members.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// An ARP packet.
+    Arp,
+    /// A message of neighbour discovery (RFC 4861), without extension headers before it.
+    Discovery,
+}
+
+/// Whether a frame without a tag looks like ARP.
 #[inline(always)]
 pub(super) fn is_arp(frame: &Frame<'_>) -> bool {
-    frame.octets().read::<2>(ETHERTYPE) == Some(ethernet::ARP.to_be_bytes())
+    ethertype(frame, 0) == Some(ethernet::ARP)
 }
 
-/// Whether a frame looks like a message of neighbour discovery (RFC 4861), without extension headers before it. No packet that a member
-/// forwards has its hop limit.
+/// Whether a frame without a tag looks like a message of neighbour discovery.
 #[inline(always)]
 pub(super) fn is_discovery(frame: &Frame<'_>) -> bool {
-    frame.octets().read::<2>(ETHERTYPE) == Some(ethernet::IPV6.to_be_bytes()) && is_near_message(frame)
+    ethertype(frame, 0) == Some(ethernet::IPV6) && is_near_message(frame, 0)
 }
 
+/// Whether a packet is a message of neighbour discovery. None that a member forwards has the hop limit of one.
 #[inline]
-fn is_near_message(frame: &Frame<'_>) -> bool {
-    let is_near = frame.octets().read::<2>(NEXT_HEADER) == Some([ipv6::next::ICMP, ipv6::LINK_HOPS]);
-    let kind = frame.octets().read::<1>(ICMP);
+fn is_near_message(frame: &Frame<'_>, shift: usize) -> bool {
+    let near = Some([ipv6::next::ICMP, ipv6::LINK_HOPS]);
+    let is_near = frame.octets().read::<2>(NEXT_HEADER + shift) == near;
+    let kind = frame.octets().read::<1>(ICMP + shift);
     is_near && kind.is_some_and(|[kind]| (nd::ROUTER_SOLICIT..=nd::ADVERT).contains(&kind))
 }
 
-/// Whether a frame looks like what is heard for all members.
+/// Which of them a frame looks like, also in a VLAN.
 #[inline(always)]
-pub(super) fn is_spoken(frame: &Frame<'_>) -> bool {
-    is_arp(frame) || is_discovery(frame)
+pub(super) fn kind(frame: &Frame<'_>) -> Option<Kind> {
+    match ethertype(frame, 0)? {
+        ethernet::ARP => Some(Kind::Arp),
+        ethernet::IPV6 => is_near_message(frame, 0).then_some(Kind::Discovery),
+        other if vlan::is_tag(other) => behind_tags(frame),
+        _ => None,
+    }
+}
+
+#[inline(never)]
+fn behind_tags(frame: &Frame<'_>) -> Option<Kind> {
+    let tags = (1..=vlan::MOST)
+        .find(|tags| ethertype(frame, tags * vlan::TAG).is_some_and(|ethertype| !vlan::is_tag(ethertype)))?;
+    let shift = tags * vlan::TAG;
+    match ethertype(frame, shift)? {
+        ethernet::ARP => Some(Kind::Arp),
+        ethernet::IPV6 => is_near_message(frame, shift).then_some(Kind::Discovery),
+        _ => None,
+    }
+}
+
+#[inline(always)]
+fn ethertype(frame: &Frame<'_>, shift: usize) -> Option<u16> {
+    frame.octets().read(vlan::AT + shift).map(u16::from_be_bytes)
 }
 
 /// Whether a frame is for where probes are taken out, at any NIC: what stands in the last octet only who looks closer needs to know.
@@ -45,5 +76,5 @@ pub(super) fn is_back(frame: &Frame<'_>) -> bool {
 
 #[inline(always)]
 pub(super) fn is_for_us(frame: &Frame<'_>) -> bool {
-    is_spoken(frame) || is_back(frame)
+    kind(frame).is_some() || is_back(frame)
 }

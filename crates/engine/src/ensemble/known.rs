@@ -7,7 +7,7 @@ use frame::Mac;
 
 /// Neighbours that are known or asked for at most.
 pub(super) const MOST: usize = 4096;
-/// How long what a neighbour has said counts, without its being asked anew.
+/// How long what a neighbour has said counts, without its being asked again.
 pub(super) const FRESH: Duration = Duration::from_secs(30);
 /// How long it counts while the neighbour does not answer any more.
 pub(super) const GONE: Duration = Duration::from_secs(90);
@@ -47,7 +47,7 @@ pub(super) struct Asked {
 }
 
 impl<A: Copy + Ord> Known<A> {
-    /// Nobody is known yet.
+    /// No neighbour is known yet.
     pub(super) const fn new() -> Self {
         Self(BTreeMap::new())
     }
@@ -89,9 +89,9 @@ impl<A: Copy + Ord> Known<A> {
         askers
     }
 
-    /// Whether this was said now, and is of interest.
-    pub(super) fn has_heard(&self, (ip, mac): (A, Mac), now: Duration) -> bool {
-        self.0.get(&ip).is_some_and(|host| host.mac == Some(mac) && host.seen == now)
+    /// The address of a neighbour of interest that has spoken now.
+    pub(super) fn heard(&self, ip: A, now: Duration) -> Option<Mac> {
+        self.0.get(&ip).filter(|host| host.seen == now)?.mac
     }
 
     /// Whether an address is that of a neighbour, or was asked for.
@@ -120,7 +120,7 @@ impl<A: Copy + Ord> Known<A> {
         self.0.len()
     }
 
-    /// What is known of an address: nothing, where it is new. Where there are too many, another one has to be asked for anew.
+    /// What is known of an address: nothing, where it is new. Where there are too many, another one has to be asked for again.
     fn host(&mut self, ip: A) -> &mut Host {
         if self.0.len() >= MOST && !self.0.contains_key(&ip) {
             let next = self.0.range(ip..).next().or_else(|| self.0.iter().next());

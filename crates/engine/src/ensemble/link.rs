@@ -1,16 +1,19 @@
 //! What members are plugged into by one NIC of their group.
 
+use std::iter;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::Result;
 use attach::Attachment;
+use config::forwarding::Interface;
 use config::{Group, Nic};
 use switch::Switch;
 
-use super::hosts::{Hosts, Own};
+use super::hosts::Hosts;
 use super::nodes::Nodes;
+use super::segment::Segment;
 use super::voice::Voice;
 use super::{GroupNicCounters, Way};
 use crate::control::Shadow;
@@ -56,10 +59,10 @@ pub(super) struct Link {
     pub(super) voice: Option<Voice>,
     is_pulled: IsPulled,
     cable: Mutex<Cable>,
-    hosts: Mutex<Hosts>,
-    /// Whether it takes part in IPv6.
-    pub(super) has_six: bool,
-    nodes: Mutex<Nodes>,
+    /// What is heard in frames without a tag.
+    pub(super) plain: Segment,
+    /// What is heard in those of VLANs.
+    pub(super) vlans: Vec<Segment>,
     pub(super) counters: GroupNicCounters,
 }
 
@@ -84,16 +87,14 @@ impl Link {
             Some(at) => at,
             None => wanted.serve(supplies.opened.remove(&label), switches, supplies.confinement)?,
         };
-        let own = nic.addresses.iter().map(|address| Own {
-            ip: address.ip.to_bits(),
-            mask: u32::MAX.checked_shl(32 - u32::from(address.len)).unwrap_or(0),
-        });
-        let six: Vec<_> = nic.six.addresses.iter().map(|own| (own.ip.to_bits(), own.len)).collect();
         let mac = frame::Mac(nic.mac.0);
         let number = group.pattern.nics.iter().position(|own| own.name == nic.name);
         let four = group.pattern.neighbours.iter().map(|known| (known.nic, known.mac));
         let others = group.pattern.forwarding.neighbours6.iter().map(|known| (known.nic, known.mac));
         let fixed = four.chain(others).filter(|(nic, _)| Some(*nic) == number);
+        let vlans = group.pattern.forwarding.interfaces.iter().filter(|own| Some(own.nic) == number);
+        let segment =
+            |own: &Interface| Segment::new(mac, Segment::tags_of(own.tags), (&own.addresses, &own.six));
         let is_pulled = IsPulled::default();
         is_pulled.set(nic.is_pulled());
         Ok(Self {
@@ -105,21 +106,25 @@ impl Link {
             voice: Voice::new((group, nic), supplies, held.shadow, &is_pulled)?,
             is_pulled,
             cable: Mutex::default(),
-            hosts: Mutex::new(Hosts::new(mac, own.collect())),
-            has_six: !six.is_empty(),
-            nodes: Mutex::new(Nodes::new(mac, &six)),
+            plain: Segment::new(mac, Vec::new(), (&nic.addresses, &nic.six)),
+            vlans: vlans.map(segment).collect(),
             counters: GroupNicCounters::default(),
         })
     }
 
-    /// The IPv4 neighbours there.
+    /// The IPv4 neighbours there without a tag.
     pub(super) fn hosts(&self) -> MutexGuard<'_, Hosts> {
-        self.hosts.lock().unwrap_or_else(PoisonError::into_inner)
+        self.plain.hosts()
     }
 
-    /// The IPv6 neighbours there.
+    /// The IPv6 neighbours there without a tag.
     pub(super) fn nodes(&self) -> MutexGuard<'_, Nodes> {
-        self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
+        self.plain.nodes()
+    }
+
+    /// What is heard there: without a tag, and in each VLAN.
+    pub(super) fn segments(&self) -> impl Iterator<Item = &Segment> {
+        iter::once(&self.plain).chain(&self.vlans)
     }
 
     fn cable(&self) -> MutexGuard<'_, Cable> {

@@ -17,7 +17,7 @@ use frame::order::{ETHERTYPE, LONGEST, TO};
 use port::{Frame, Frames, Sink, SinkWrapper, Source, SourceWrapper, ingress};
 
 use super::front::Front;
-use super::kinds::{is_arp, is_back, is_discovery, is_spoken};
+use super::kinds::{is_arp, is_back, is_discovery};
 use super::machines::Machines;
 use super::seat::{INLET, Member, deliver_left, sorted};
 use super::{Core, Ensemble};
@@ -312,7 +312,7 @@ impl FromMachine {
 /// Whether a frame looks neither like an order, nor like ARP or neighbour discovery.
 #[inline(always)]
 fn is_plain(frame: &Frame<'_>) -> bool {
-    !is_spoken(frame) && !is_order(frame)
+    !is_arp(frame) && !is_discovery(frame) && !is_order(frame)
 }
 
 #[inline(always)]

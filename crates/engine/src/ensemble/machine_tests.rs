@@ -509,7 +509,7 @@ fn what_a_member_says_of_neighbours_leaves_by_the_link_in_the_name_of_the_group(
     let mut answer = nodes::spoken((STATION, group), (host, own), |payload| advert.write(payload));
     station.deliver(&[Frame::new(Bytes::from_slice(&mut answer))]);
     while core.links[0].nodes().stations() != [STATION] {
-        assert!(Instant::now() < end, "nobody has heard the answer");
+        assert!(Instant::now() < end, "the answer is not heard");
         std::thread::sleep(Duration::from_millis(1));
     }
     bench.becomes(&SERVING);

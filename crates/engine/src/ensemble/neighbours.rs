@@ -16,11 +16,11 @@ use std::time::Duration;
 use bootinfo::{Hearers, Question};
 use config::Group;
 use frame::{Mac, arp};
+use ledger::Counter;
 use router::neighbours::{Ageing, REACHABLE};
 use router::{Ip, Neighbour};
 use vmm::{MemberDesk, NeighbourTable};
 
-use super::hosts::Spoken;
 use super::seat::Member;
 use super::{Core, deliver};
 
@@ -107,15 +107,34 @@ impl Core {
         }
     }
 
+    /// The network has spoken of an IPv6 neighbour by a NIC, in a frame without a tag: as with ARP.
+    pub(super) fn note_node(&self, nic: usize, ip: u128, now: Duration) {
+        let Some((link, table)) = self.links.get(nic).zip(self.table()) else { return };
+        if let Some(mac) = link.nodes().heard(ip, now) {
+            table.learn(Neighbour { nic: nic as u8, ip: Ip::v6(ip), mac }, true, ms(now));
+        }
+    }
+
+    /// Whether what is known of an IPv6 neighbour counts: it is in the table, where members have one in common.
+    pub(super) fn is_node_known(&self, nic: usize, ip: u128) -> bool {
+        self.table().is_none_or(|table| table.find(nic as u8, Ip::v6(ip)).is_some())
+    }
+
     /// Has the table hold the static neighbours of a group, and no other ones.
     pub(super) fn set_neighbours(&self, group: &Group) {
         let Some(table) = self.table() else { return };
-        let neighbour = |known: config::Neighbour| Neighbour {
+        let four = |known: config::Neighbour| Neighbour {
             nic: known.nic as u8,
             ip: Ip::v4(known.address.to_bits()),
             mac: Mac(known.mac.0),
         };
-        let wanted: Vec<Neighbour> = group.neighbours().into_iter().map(neighbour).collect();
+        let six = |known: &config::forwarding::Neighbour6| Neighbour {
+            nic: known.nic as u8,
+            ip: Ip::v6(known.address.to_bits()),
+            mac: Mac(known.mac.0),
+        };
+        let others = group.pattern.forwarding.neighbours6.iter().map(six);
+        let wanted: Vec<Neighbour> = group.neighbours().into_iter().map(four).chain(others).collect();
         // A thread that holds the lock holds it for some microseconds, unless it is preempted.
         let _ = (0..ATTEMPTS).any(|_| table.set_static(&wanted));
     }
@@ -178,38 +197,52 @@ impl Core {
             return;
         };
         let is_known = table.find(nic, Ip::v4(ip)).is_some();
-        let (heard, question) = {
+        let (heard, mut question) = {
             let mut hosts = link.hosts();
             (hosts.ask((member, ip), is_known, now), hosts.question(ip, Mac::BROADCAST))
         };
-        self.tell(nic.into(), heard.told);
+        self.tell((nic.into(), &link.plain), heard.told);
         if heard.goes_on {
-            self.send_question(nic.into(), question, members);
+            self.send_question((nic.into(), &link.counters.arp_asked), &mut question, members);
         }
     }
 
     /// Asks a neighbour whether it is still there.
     fn probe_neighbour(&self, neighbour: Neighbour, (members, now): (&Members, Duration)) {
         let nic = usize::from(neighbour.nic);
-        let Some((link, ip)) = self.links.get(nic).zip(neighbour.ip.as_v4()) else { return };
-        let question = {
+        let Some(link) = self.links.get(nic) else { return };
+        let Some(ip) = neighbour.ip.as_v4() else {
+            let mut question = {
+                let mut nodes = link.nodes();
+                nodes.expect(neighbour.ip.bits(), now);
+                nodes.question(neighbour.ip.bits(), neighbour.mac)
+            };
+            self.send_question((nic, &link.counters.nd_asked), &mut question, members);
+            return;
+        };
+        let mut question = {
             let mut hosts = link.hosts();
             hosts.expect(ip, now);
             hosts.question(ip, neighbour.mac)
         };
-        self.send_question(nic, question, members);
+        self.send_question((nic, &link.counters.arp_asked), &mut question, members);
     }
 
-    /// Sends an ARP request by a link, on which some member has a way out; behind balancers that are virtual machines none has. Whether it
-    /// was sent.
-    pub(super) fn send_question(&self, nic: usize, mut question: Spoken, members: &Members) -> bool {
+    /// Sends a question by a link, on which some member has a way out; behind balancers that are virtual machines none has. What
+    /// counts it is `asked`. Whether it was sent.
+    pub(super) fn send_question(
+        &self,
+        (nic, asked): (usize, &Counter),
+        question: &mut [u8],
+        members: &Members,
+    ) -> bool {
         let Some(link) = self.links.get(nic) else { return false };
         let out = || members.values().find_map(|member| member.out(nic));
         let sent = match self.front(nic) {
-            Some(front) => front.send_outside(&mut question),
-            None => out().map_or(0, |out| deliver(&*out, &mut question)),
+            Some(front) => front.send_outside(question),
+            None => out().map_or(0, |out| deliver(&*out, question)),
         };
-        let counter = if sent > 0 { &link.counters.arp_asked } else { &link.counters.drop_asked };
+        let counter = if sent > 0 { asked } else { &link.counters.drop_asked };
         counter.add_shared(1);
         sent > 0
     }

@@ -3,7 +3,7 @@
 //!
 //! An own address is tried once for all members (duplicate address detection, RFC 4862): what the first of them asks for that goes to
 //! the network, and an objection within a second goes to all. A member that tries the address later hears no objection, so that members
-//! agree on which addresses the group has. One that another station has is tried anew by each member that starts: the station may be
+//! agree on which addresses the group has. One that another station has is tried again by each member that starts: the station may be
 //! gone by then.
 //!
 //! Pure: messages and time come in, frames go out.
@@ -69,7 +69,7 @@ struct Own {
 /// Whether another station has an own address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Trial {
-    /// Nobody here has asked for it: members have used it since before this began.
+    /// No member has asked for it: members have used it since before this began.
     None,
     /// It was tried at this time.
     At(Duration),
@@ -101,7 +101,7 @@ pub(super) struct Nodes {
 }
 
 impl Nodes {
-    /// Nobody is known yet to a group with this Ethernet address, and these addresses with the lengths of their prefixes. Its
+    /// No neighbour is known yet to a group with this Ethernet address, and these addresses with the lengths of their prefixes. Its
     /// link-local address need not be among them, as with a router.
     pub(super) fn new(mac: Mac, addresses: &[(u128, u8)]) -> Self {
         let given = addresses.iter().map(|(ip, _)| *ip).find(|ip| ipv6::is_link_local(*ip));
@@ -125,21 +125,38 @@ impl Nodes {
         }
     }
 
-    /// A member says this.
-    pub(super) fn hear_member(&mut self, member: u16, message: &Message, now: Duration) -> Heard {
+    /// A member says this. `is_known`: what is known of the neighbour that it asks for counts.
+    pub(super) fn hear_member(
+        &mut self,
+        (member, message): (u16, &Message),
+        is_known: bool,
+        now: Duration,
+    ) -> Heard {
         match &message.said {
             Said::Solicit(solicit) if message.source == 0 => self.tried_by_member(solicit.target, now),
-            Said::Solicit(solicit) => self.asked_by((member, message.source), solicit.target, now),
+            Said::Solicit(solicit) => self.asked_by((member, message.source), solicit.target, is_known, now),
             Said::RouterAdvert => Heard::of(Fate::ToLead),
             Said::Advert(_) | Said::RouterSolicit => Heard::default(),
         }
     }
 
-    /// What asks for a neighbour in the group's name.
-    pub(super) fn question(&self, target: u128) -> Spoken {
-        let (group, solicit) = (ipv6::solicited_node(target), Solicit { target, source_mac: Some(self.mac) });
-        let (stations, ends) = ((self.mac, ipv6::group_mac(group)), (self.voice(target), group));
-        spoken(stations, ends, |payload| solicit.write(payload))
+    /// An address is asked for, so that the answer is of interest.
+    pub(super) fn expect(&mut self, ip: u128, now: Duration) {
+        self.known.expect(ip, now);
+    }
+
+    /// The Ethernet address of a neighbour of interest that has spoken now.
+    pub(super) fn heard(&self, ip: u128, now: Duration) -> Option<Mac> {
+        self.known.heard(ip, now)
+    }
+
+    /// What asks for a neighbour in the group's name, of all stations or of the one that has this address.
+    pub(super) fn question(&self, target: u128, to: Mac) -> Spoken {
+        let group = ipv6::solicited_node(target);
+        let (to, destination) = if to.is_station() { (to, target) } else { (ipv6::group_mac(group), group) };
+        let solicit = Solicit { target, source_mac: Some(self.mac) };
+        let ends = (self.voice(target), destination);
+        spoken((self.mac, to), ends, |payload| solicit.write(payload))
     }
 
     /// What asks whether another station has an own address.
@@ -148,12 +165,9 @@ impl Nodes {
         spoken((self.mac, ipv6::group_mac(group)), (0, group), |payload| solicit.write(payload))
     }
 
-    /// The Ethernet address of the one that a message of the network is about, if it is known.
-    pub(super) fn station_of(&self, message: &Message) -> Option<Mac> {
-        match &message.said {
-            Said::Advert(advert) => self.known.station(advert.target),
-            Said::Solicit(_) | Said::RouterSolicit | Said::RouterAdvert => self.known.station(message.source),
-        }
+    /// The Ethernet address of a neighbour that is known.
+    pub(super) fn station(&self, ip: u128) -> Option<Mac> {
+        self.known.station(ip)
     }
 
     /// The addresses of all neighbours that are known.
@@ -226,11 +240,11 @@ impl Nodes {
     }
 
     /// A member asks for an address, by one of its own.
-    fn asked_by(&mut self, (member, by): (u16, u128), ip: u128, now: Duration) -> Heard {
+    fn asked_by(&mut self, (member, by): (u16, u128), ip: u128, is_known: bool, now: Duration) -> Heard {
         if self.position(ip).is_some() || self.is_anycast(ip) {
             return Heard::default();
         }
-        let Asked { goes_on, mac } = self.known.ask((member, ip), true, now);
+        let Asked { goes_on, mac } = self.known.ask((member, ip), is_known, now);
         let told = mac.map(|mac| (bit(member), self.reply(ip, mac, by)));
         Heard { fate: if goes_on { Fate::GoesOn } else { Fate::Stays }, told, answer: None }
     }

@@ -11,7 +11,7 @@ use port::{Frame, Frames, IngressSink, Sink, SinkWrapper, Source, SourceWrapper,
 use ring::BURST;
 
 use super::awaited::AwaitedProbes;
-use super::kinds::{is_arp, is_back, is_discovery, is_for_us, is_spoken};
+use super::kinds::{Kind, is_back, is_for_us, kind};
 use super::path::OF_PATH;
 use super::way::Stage;
 use super::{Core, Ensemble, Link, SeatCounters, Way, deliver};
@@ -353,13 +353,16 @@ impl SourceWrapper for Inbound {
     fn drain_on(&mut self, budget: usize, take: &mut dyn FnMut(&[Frame<'_>])) -> usize {
         let Self { source, out, core, nic } = self;
         source.drain(budget, &mut |frames| {
-            if !frames.iter().any(is_spoken) {
+            if !frames.iter().any(|frame| kind(frame).is_some()) {
                 return take(frames);
             }
             let mut left = Frames::new();
             for frame in frames {
-                let is_heard = is_arp(frame) && core.hears_network(*nic, frame, &**out)
-                    || is_discovery(frame) && core.hears_discovery(*nic, frame, &**out);
+                let is_heard = match kind(frame) {
+                    Some(Kind::Arp) => core.hears_network(*nic, frame, &**out),
+                    Some(Kind::Discovery) => core.hears_discovery(*nic, frame, &**out),
+                    None => false,
+                };
                 if !is_heard {
                     // A burst has no more than fit.
                     let _ = left.try_push(*frame);
@@ -446,10 +449,12 @@ impl Ear {
             }
             return is_at_home;
         }
-        if is_discovery(frame) {
-            return self.core.hears_discovery_of((self.member.number, self.nic), frame);
+        let place = (self.member.number, self.nic);
+        match kind(frame) {
+            Some(Kind::Arp) => self.core.hears_member(place, frame),
+            Some(Kind::Discovery) => self.core.hears_discovery_of(place, frame),
+            None => false,
         }
-        is_arp(frame) && self.core.hears_member((self.member.number, self.nic), frame)
     }
 }
 

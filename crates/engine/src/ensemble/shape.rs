@@ -1,6 +1,7 @@
 //! What of a group stays as long as it runs, and what of a plan its members are to serve.
 
 use anyhow::{Result, ensure};
+use config::forwarding::Interface;
 use config::{Group, GroupKind, Nic, Plan, Router};
 
 /// Whether a plan has a member of a group run, with no cable out that is in for the others: by one that is out for all nobody is asked.
@@ -15,19 +16,19 @@ pub(super) fn has_serving(plan: &Plan, group: &Group, name: &str) -> bool {
 }
 
 /// What of a group stays as long as its members run.
-pub(super) fn shape(group: &Group) -> (&str, GroupKind, Vec<Nic>) {
+pub(super) fn shape(group: &Group) -> (&str, GroupKind, Vec<Nic>, &[Interface]) {
     let nics = group.pattern.nics.iter().map(|nic| Nic { link: None, ..nic.clone() });
     let mut kind = group.kind.clone();
     if let GroupKind::Multistage(stages) = &mut kind {
         // Some may be cut, and others' threads may be elsewhere.
         (stages.balancers, stages.pin) = Default::default();
     }
-    (&group.name, kind, nics.collect())
+    (&group.name, kind, nics.collect(), &group.pattern.forwarding.interfaces)
 }
 
 /// Refuses what a group cannot become while its members run.
 pub(super) fn may_become((before, after): (&Group, &Group), plan: &Plan) -> Result<()> {
-    let ((name, kind, nics), (_, other_kind, other_nics)) = (shape(before), shape(after));
+    let ((name, kind, nics, vlans), (_, other_kind, other_nics, other_vlans)) = (shape(before), shape(after));
     ensure!(kind == other_kind, "group {name}: its kind stays as long as it runs: start the run anew");
     let (most, wanted) = (before.balancers(), after.balancers());
     ensure!(
@@ -39,7 +40,7 @@ pub(super) fn may_become((before, after): (&Group, &Group), plan: &Plan) -> Resu
         "group {name}: whether it has a control plane stays as long as it runs: start the run anew"
     );
     ensure!(
-        nics == other_nics || plan.members(name).all(Router::is_isolated),
+        (&nics, vlans) == (&other_nics, other_vlans) || plan.members(name).all(Router::is_isolated),
         "group {name}: its NICs stay as long as it runs, as its members are no virtual machines: start the run anew"
     );
     let has_ports = kind == GroupKind::Parallel && nics.iter().any(|nic| nic.attach.kind() == "switch");

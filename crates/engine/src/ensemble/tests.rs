@@ -617,7 +617,7 @@ fn what_the_network_solicits_is_answered_once_by_whoever_owns_the_queue() {
     };
     let (end, mut answers) = (Instant::now() + PATIENCE, Vec::new());
     while bench.counted("core.w.group.nd_answered") == 0 || answers.is_empty() {
-        assert!(Instant::now() < end, "nobody answers");
+        assert!(Instant::now() < end, "no answer");
         came.drain(BURST, &mut |frames| answers.extend(frames.iter().filter_map(read)));
     }
     std::thread::sleep(Duration::from_millis(20));
@@ -651,5 +651,41 @@ fn one_member_advertises_the_group_as_a_router() {
     assert_eq!(counted, [2, 2]);
     // At the other switch it has no IPv6, and there is nothing to speak of.
     assert!(!core.hears_discovery_of((1, 1), &advert));
+    drop(members);
+}
+
+#[test]
+fn in_a_vlan_the_group_has_other_addresses_and_answers_with_the_tag() {
+    let vlan = "[[group.interface]]\nname = 'guests'\nnic = 'w'\nvlan = 7\naddress = '203.0.113.1/24'\n";
+    let bench = bench_of(&format!("{FILE}{vlan}"));
+    let members = (bench.member(0), bench.member(1));
+    bench.becomes(&["serving, 4 of 8 queues", "serving, 4 of 8 queues"]);
+    let (inbox, mut came) = port::ingress(16).expect("a queue");
+    let station: SwitchPort = bench.switches[0].add_port("station", inbox).expect("a port");
+    let ask = |tags: &[u8]| {
+        let plain = arp(arp::Operation::Request, (STATION, [203, 0, 113, 9]), [203, 0, 113, 1]);
+        let mut octets = [&plain[..12], tags, &plain[12..]].concat();
+        station.deliver(&[Frame::new(Bytes::from_slice(&mut octets))]);
+    };
+    ask(&[]);
+    ask(&[0x81, 0, 0, 8]);
+    ask(&[0x81, 0, 0, 7]);
+    let (end, mut answers) = (Instant::now() + PATIENCE, Vec::new());
+    let read = |frame: &Frame<'_>| {
+        let mut octets = [0; 64];
+        frame.octets().copy_to_slice(&mut octets);
+        octets
+    };
+    while bench.counted("core.w.group.arp_heard") < 2 || answers.is_empty() {
+        assert!(Instant::now() < end, "no answer");
+        came.drain(BURST, &mut |frames| answers.extend(frames.iter().map(read)));
+    }
+    std::thread::sleep(Duration::from_millis(20));
+    came.drain(BURST, &mut |frames| answers.extend(frames.iter().map(read)));
+    assert_eq!(answers.len(), 1, "{answers:?}");
+    let mac = bench.group.pattern.nics[0].mac.0;
+    let due = [&STATION.0[..], &mac, &[0x81, 0, 0, 7, 8, 6]].concat();
+    assert_eq!(answers[0][..18], due[..]);
+    assert_eq!(bench.counted("core.w.group.arp_answered"), 1);
     drop(members);
 }

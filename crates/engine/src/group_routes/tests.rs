@@ -57,6 +57,34 @@ fn members_read_the_one_table_and_can_only_read_it() {
 }
 
 #[test]
+fn routes_of_both_families_are_in_the_one_table_and_change_together() {
+    let with = |gateways: [u8; 2]| {
+        let [four, six] = gateways;
+        let text = FILE.replace("'192.0.2.1/24'", "['192.0.2.1/24', '2001:db8::1/64']")
+            + &format!("[[group.route]]\nto = '10.0.1.0/24'\nvia = '192.0.2.{four}'\n")
+            + &format!("[[group.route]]\nto = '2001:db8:9::/48'\nvia = '2001:db8::{six}'\n")
+            + "[[group.route]]\nto = '10.0.2.0/24'\nvia = ['192.0.2.20', '192.0.2.21']\n";
+        config::parse(&text, "group.toml").expect("a file").routers.remove(0)
+    };
+    let group = Arc::new(GroupRoutes::new(&with([7, 7])).expect("a table"));
+    let (table, count) = (reader(&group), group.count());
+    let hop6 = |ip: &str| table.choices(0, ip.parse().expect("an address"), 0);
+    let by = |gateway: u128| vec![NextHop::Gateway6 { nic: 0, gateway: 0x2001_0db8 << 96 | gateway }];
+    assert_eq!((hop6("2001:db8:9::1"), hop6("2001:db8::9")), (by(7), vec![NextHop::Connected { nic: 0 }]));
+    let edit = group.change_to(&with([8, 9])).expect("room").expect("a change");
+    assert_eq!((edit.counts(), hop6("2001:db8:9::1")), ((2, 0), by(9)));
+    drop(edit);
+    assert_eq!((hop6("2001:db8:9::1"), hop(&table, [10, 0, 1, 1]).len(), group.count()), (by(7), 1, count));
+    group.set_down([(0, Ipv4Addr::new(192, 0, 2, 20))].into());
+    let other = NextHop::Gateway { nic: 0, gateway: u32::from_be_bytes([192, 0, 2, 21]) };
+    assert_eq!((hop(&table, [10, 0, 2, 1])[0], hop6("2001:db8:9::1")), (other, by(7)));
+    // A group that has no IPv6 has no table for it, and nothing of a change is made.
+    let plain = Arc::new(GroupRoutes::new(&member(&[])).expect("a table"));
+    assert!(plain.change_to(&with([7, 7])).is_err());
+    assert_eq!(hop(&reader(&plain), [10, 0, 1, 1]), vec![]);
+}
+
+#[test]
 fn a_change_that_is_not_kept_is_taken_back() {
     let before = member(&[(0x0001_0000, 24, 7), (0x0002_0000, 24, 7)]);
     let group = Arc::new(GroupRoutes::new(&before).expect("a table"));
@@ -92,7 +120,8 @@ fn a_table_grows_within_its_room_and_refuses_what_is_beyond_it_as_a_whole() {
     excessive.routes.extend((0x0030_0000..0x0030_0000 + 2 * excessive.long_routes()).map(long));
     let error = group.change_to(&excessive).expect_err("no room");
     let told = format!("{error:#}");
-    assert!(told.starts_with("route 48.") && told.ends_with("write a larger number for long_routes"), "{told}");
+    let remedy = "write a larger number for long_routes";
+    assert!(told.starts_with("route 48.") && told.ends_with(remedy), "{told}");
     assert_eq!(group.count(), before + 50_000);
     assert!(group.change_to(&large).expect("room").is_none(), "all is as it was");
     assert_eq!(hop(&table, [48, 0, 0, 1]), vec![]);

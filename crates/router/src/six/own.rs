@@ -28,7 +28,7 @@ pub(crate) struct Own {
 }
 
 impl Own {
-    /// Returns an address to which nobody can object.
+    /// Returns an address to which no station can object.
     const fn new(ip: u128, prefix: u8) -> Self {
         Self { ip, prefix, tentative_until: 0, is_optimistic: false }
     }

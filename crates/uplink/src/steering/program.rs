@@ -328,7 +328,7 @@ fn ports(code: &mut Assembler) {
     }
 }
 
-/// r8 and r9: the same of an IPv6 packet. A load overwrites r0 to r5.
+/// r8 and r9: both ends of the flow of an IPv6 packet, each in 64 bits. A load overwrites r0 to r5.
 fn ends_of_six(code: &mut Assembler) {
     code.read(Size::Octet, 0);
     code.by(SHIFT_RIGHT, R0, 4);

@@ -61,6 +61,22 @@ fn the_next_hops_of_flows_are_told_for_both_families() {
 }
 
 #[test]
+fn both_tables_are_seen_by_whoever_cannot_change_them() {
+    let table = RouteTable::with_six(16, Some(Room6 { nodes: 64, ranges: 1000 })).expect("memory");
+    let (four, six) =
+        (NextHop::Gateway { nic: 0, gateway: 1 }, NextHop::Gateway6 { nic: 1, gateway: NET | 1 });
+    table.change(0, |routes| routes.add(10 << 24, 8, four).expect("room"));
+    table.change_six(0, |routes| routes.add(NET, 32, six).expect("room"));
+    let view = RouteTable::view(table.memory().clone()).expect("tables");
+    let hop = |ip: &str| view.choices(0, ip.parse().expect("an address"), 0);
+    assert_eq!((hop("10.1.2.3"), hop("2001:db8::9"), hop("2001:db9::9")), (vec![four], vec![six], vec![]));
+    assert_eq!((view.epoch(), view.change_six(0, |_| ())), (table.epoch(), None));
+    let plain = RouteTable::new(16).expect("memory");
+    let view = RouteTable::view(plain.memory().clone()).expect("a table");
+    assert!(view.choices(0, "2001:db8::9".parse().expect("an address"), 0).is_empty());
+}
+
+#[test]
 fn tables_of_vrfs_have_routes_of_their_own_and_one_epoch() {
     let room = Some(Room6 { nodes: 64, ranges: 1000 });
     let table = RouteTable::with_tables(3, 16, room).expect("memory");

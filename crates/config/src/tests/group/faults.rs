@@ -37,8 +37,17 @@ fn what_this_version_cannot_run_is_refused_in_one_line() {
         "{}",
         told(&filtered)
     );
-    let tagged = format!("{PARALLEL}[[group.interface]]\nname = \"guests\"\nnic = \"wan\"\nvlan = 7\n");
-    assert!(told(&tagged).contains("a group has no interfaces for VLANs"), "{}", told(&tagged));
+    let vlan = "[[group.interface]]\nname = \"guests\"\nnic = \"wan\"\nvlan = 7\n";
+    let tagged = |text: &str| format!("{text}{vlan}");
+    assert_eq!(told(&tagged(PARALLEL)), "");
+    assert_eq!(told(&tagged(&multistage("balancers = 2\n"))), "");
+    for (more, part) in [
+        ("balancer = \"vm\"\n", "balancers that are virtual machines"),
+        ("control = {}\n", "a control plane"),
+    ] {
+        let told = told(&tagged(&multistage(more)));
+        assert!(told.contains(&format!("a group with {part} has no interfaces for VLANs")), "{told}");
+    }
 }
 
 /// What is changed, into what, and what is said of that.

@@ -1,11 +1,13 @@
 use bootinfo::MAX_VCPUS;
-use port::{Sink, Source, ingress};
-use ring::BURST as FRAMES;
+use frame::ipv6;
+use frame::nd::{Advert, Solicit};
+use port::{Frame, Sink, Source, ingress};
+use ring::{BURST as FRAMES, Bytes};
 use router::neighbours::{PROBES, State};
 use switch::{Config, Switch};
 
 use super::*;
-use crate::ensemble::{Ensemble, packet_of};
+use crate::ensemble::{Ensemble, nodes, packet_of};
 use crate::supplies::HostServices;
 use crate::tables::tests::Made;
 
@@ -21,7 +23,7 @@ struct Bench {
     group: Group,
     members: Members,
     wire: Box<dyn Source>,
-    _out: Arc<dyn Sink>,
+    out: Arc<dyn Sink>,
     /// Keeps the memory of the group.
     made: Made,
 }
@@ -30,8 +32,8 @@ fn bench() -> Bench {
     bench_of(FILE)
 }
 
-fn bench_of(text: &str) -> Bench {
-    let plan = config::parse(text, "group.toml").expect("a file");
+fn bench_of(file: &str) -> Bench {
+    let plan = config::parse(file, "group.toml").expect("a file");
     let made = Made::of(&plan.routers);
     let core = core(&plan.groups[0], &made);
     let (out, wire) = ingress(256).expect("a queue");
@@ -42,7 +44,7 @@ fn bench_of(text: &str) -> Bench {
         (number, member)
     };
     let members: Members = (0..3).map(member).collect();
-    Bench { core, group: plan.groups[0].clone(), members, wire: Box::new(wire), _out: out, made }
+    Bench { core, group: plan.groups[0].clone(), members, wire: Box::new(wire), out, made }
 }
 
 /// A group in a data plane that was handed this memory.
@@ -288,3 +290,38 @@ fn a_cable_that_is_plugged_in_again_leads_to_doubt_at_its_nic() {
 
 /// After everything that happens in a test, whose own clock is that of its group.
 const LATE: Duration = Duration::from_secs(3600);
+
+#[test]
+fn an_ipv6_neighbour_is_known_to_all_members_and_kept_fresh_in_their_place() {
+    let mut bench = bench_of(&FILE.replace("'192.0.2.1/24'", "['192.0.2.1/24', '2001:db8::1/64']"));
+    let (own, group) = (0x2001_0db8_u128 << 96 | 1, Mac(bench.group.pattern.nics[0].mac.0));
+    let (host, core) = (own + 6, bench.core.clone());
+    let solicit = Solicit { target: host, source_mac: Some(group) };
+    let to = ipv6::solicited_node(host);
+    let ends = ((group, ipv6::group_mac(to)), (own, to));
+    let stays = |member: u16| {
+        let mut octets = nodes::spoken(ends.0, ends.1, |payload| solicit.write(payload));
+        core.hears_discovery_of((member, 0), &Frame::new(Bytes::from_slice(&mut octets)))
+    };
+    assert_eq!([0, 1].map(stays), [false, true], "it is asked once");
+    let advert =
+        Advert { target: host, target_mac: Some(STATION), router: false, solicited: true, overrides: true };
+    let mut answer = nodes::spoken((STATION, group), (host, own), |payload| advert.write(payload));
+    assert!(core.hears_discovery(0, &Frame::new(Bytes::from_slice(&mut answer)), &*bench.out));
+    assert_eq!(bench.table().find(0, Ip::v6(host)), Some(STATION));
+    assert!(stays(2), "it is known");
+    for now in [1, 100_000] {
+        core.attend_neighbours(&bench.members, at(now));
+    }
+    let mut probed = Vec::new();
+    bench.wire.drain(FRAMES, &mut |frames| {
+        for frame in frames {
+            let mut octets = [0; nodes::LONGEST];
+            let len = frame.octets().copy_to_slice(&mut octets);
+            let message = nodes::Message::read(&octets[..len]);
+            probed.extend(message.map(|message| (message.source, frame.octets().read::<6>(0).map(Mac))));
+        }
+    });
+    assert_eq!(probed, [(own, Some(STATION))], "at its own address");
+    assert_eq!(core.links[0].counters.nd_asked.get(), 2);
+}

@@ -39,6 +39,14 @@ pub(in crate::ensemble) enum Said {
 }
 
 impl Message {
+    /// The address of the node that it is about.
+    pub(in crate::ensemble) const fn about(&self) -> u128 {
+        match &self.said {
+            Said::Advert(advert) => advert.target,
+            Said::Solicit(_) | Said::RouterSolicit | Said::RouterAdvert => self.source,
+        }
+    }
+
     /// The message of a frame; none: there is no valid one (RFC 4861, 6.1, 7.1.1 and 7.1.2).
     pub(in crate::ensemble) fn read(frame: &[u8]) -> Option<Self> {
         let (ethernet, rest) = ethernet::Header::parse(frame).ok()?;
@@ -84,7 +92,7 @@ pub(in crate::ensemble) fn spoken(
     write: impl FnOnce(&mut [u8]) -> Result<(usize, icmpv6::Header), Error>,
 ) -> Spoken {
     let mut octets = [0; SPOKEN];
-    // It fits; a frame of zeros would be nobody's.
+    // It fits; a frame of zeros would belong to no station.
     if fill(&mut octets, stations, ends, write).is_err() {
         octets = [0; SPOKEN];
     }

@@ -34,12 +34,12 @@ fn advert((target, by): (u128, Mac), overrides: bool) -> Message {
 
 /// A member asks for this address.
 fn ask(nodes: &mut Nodes, member: u16, target: u128, now: Duration) -> Heard {
-    nodes.hear_member(member, &solicit((OWN, GROUP), target), now)
+    nodes.hear_member((member, &solicit((OWN, GROUP), target)), true, now)
 }
 
 /// A member tries this address.
 fn try_own(nodes: &mut Nodes, member: u16, target: u128, now: Duration) -> Heard {
-    nodes.hear_member(member, &solicit((0, GROUP), target), now)
+    nodes.hear_member((member, &solicit((0, GROUP), target)), true, now)
 }
 
 /// What a frame says: from which address, to which station and address.
@@ -93,7 +93,7 @@ fn what_nobody_knows_is_asked_once_and_told_to_all_who_asked() {
     let (advert, source, receiver) = read(&spoken);
     assert_eq!((to, heard.fate, source, receiver), (0b1001, Fate::Stays, HOST, (GROUP, OWN)));
     assert_eq!((advert.target, advert.target_mac, advert.solicited), (HOST, Some(NEAR), true));
-    // From now on nobody is asked, until what is known is old.
+    // From now on the network is not asked, until what is known is old.
     let [soon, old, gone] = [ms(3), ms(2) + FRESH, ms(2) + GONE].map(|now| ask(&mut nodes, 1, HOST, now));
     assert_eq!((soon.fate, soon.told.map(|(to, _)| to)), (Fate::Stays, Some(0b10)));
     assert_eq!((old.fate, old.told.map(|(to, _)| to)), (Fate::GoesOn, Some(0b10)));
@@ -104,7 +104,8 @@ fn what_nobody_knows_is_asked_once_and_told_to_all_who_asked() {
 fn a_link_local_gateway_is_asked_and_told_by_the_address_that_a_member_asks_from() {
     let mut nodes = nodes();
     let (gateway, own) = (ipv6::link_local(NEAR), ipv6::link_local(GROUP));
-    assert_eq!(nodes.hear_member(1, &solicit((own, GROUP), gateway), ms(0)).fate, Fate::GoesOn);
+    let ask = solicit((own, GROUP), gateway);
+    assert_eq!(nodes.hear_member((1, &ask), true, ms(0)).fate, Fate::GoesOn);
     let heard = nodes.hear_network(&advert((gateway, NEAR), true), ms(1));
     assert_eq!(read(&heard.told.expect("one waits").1).2, (GROUP, own));
 }
@@ -138,7 +139,7 @@ fn an_address_is_tried_once_for_all_members() {
     // It is answered meanwhile, without the right to replace what others have said.
     let heard = nodes.hear_network(&solicit((HOST, NEAR), OWN), ms(999));
     assert!(!read(&heard.answer.expect("it is answered")).0.overrides);
-    // Nobody has objected. A member that comes later tries it in vain, and hears no claim meanwhile: the others use it.
+    // No station has objected. A member that comes later tries it in vain, and hears no claim meanwhile: the others use it.
     assert_eq!(try_own(&mut nodes, 2, OWN, ms(5000)), Heard::default());
     assert_eq!(nodes.hear_network(&advert((OWN, NEAR), true), ms(5500)), Heard::default());
     let heard = nodes.hear_network(&solicit((0, NEAR), OWN), ms(6999));
@@ -172,7 +173,7 @@ fn an_objection_within_the_trial_goes_to_all_members_until_the_other_station_is_
             assert!(answer(&mut nodes, ipv6::link_local(GROUP)).is_some());
             assert_eq!(nodes.hear_network(&objection, begin + ms(3000)), Heard::default());
         }
-        // Nobody objects any more to a member that starts anew.
+        // No station objects any more to a member that is started again.
         assert_eq!(try_own(&mut nodes, 5, OWN, ms(120_000)), Heard::of(Fate::GoesOn));
         assert!(nodes.hear_network(&solicit((HOST, OTHER), OWN), ms(122_000)).answer.is_some());
     }
@@ -190,8 +191,8 @@ fn one_member_speaks_for_all_as_a_router() {
     let of = |said| Message { by: NEAR, source: ipv6::link_local(NEAR), said };
     assert_eq!(nodes.hear_network(&of(Said::RouterSolicit), ms(0)).fate, Fate::ToLead);
     assert_eq!(nodes.hear_network(&of(Said::RouterAdvert), ms(0)).fate, Fate::GoesOn);
-    assert_eq!(nodes.hear_member(0, &of(Said::RouterAdvert), ms(0)).fate, Fate::ToLead);
-    assert_eq!(nodes.hear_member(0, &advert_of(OWN), ms(0)).fate, Fate::Stays);
+    assert_eq!(nodes.hear_member((0, &of(Said::RouterAdvert)), true, ms(0)).fate, Fate::ToLead);
+    assert_eq!(nodes.hear_member((0, &advert_of(OWN)), true, ms(0)).fate, Fate::Stays);
 }
 
 #[test]

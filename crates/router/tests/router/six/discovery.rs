@@ -282,7 +282,7 @@ fn an_answer_may_arrive_at_another_router_than_the_one_that_asked() {
     second.router.poll(&mut second.world);
     assert_eq!(read6(&second.one_sent(1)).0.destination, HOST, "what waits there goes on");
     first.push(1, advert(HOST, ip6(1, 51), true));
-    assert_eq!(neighbours.find(1, ip6(1, 51)), None, "nobody has asked for this one");
+    assert_eq!(neighbours.find(1, ip6(1, 51)), None, "neither has asked for this one");
 }
 
 #[test]
