@@ -295,6 +295,6 @@ fn the_router_fits_a_small_stack() {
     assert!(size_of::<router::Interfaces>() < 72 << 10);
     assert!(size_of::<router::Waiting<Octets>>() < 40 << 10);
     assert!(size_of::<router::Adjacencies>() <= 160 << 10);
-    assert!(size_of::<router::Neighbours>() <= 384);
+    assert!(size_of::<router::Neighbours>() <= 512);
     assert_eq!(size_of::<router::Bucket>(), 8 * 48);
 }

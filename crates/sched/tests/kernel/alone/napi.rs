@@ -34,7 +34,7 @@ impl Napi {
         let site = Surroundings { home: &home, others: &others };
         let router =
             Router::start(RouterConfig::new("edge", vec![wan]), &site, &mut |_| {}).expect("a router");
-        let found = router.threads().expect("threads").remove(0);
+        let found = thread_of(&router);
         let task = ThreadIdentity::named_in_kernel(stat, found.tid, &found.name).expect("it runs");
         let class = Class::Napi { nic: 0, queue: 0 };
         let thread = Thread { router: "edge".to_owned(), class, name: "edge/wan-napi0".to_owned(), task };
@@ -53,6 +53,18 @@ impl Napi {
     /// Reads `/proc/PID/cgroup`.
     fn groups(&self) -> String {
         fs::read_to_string(format!("/proc/{}/cgroup", self.tid())).expect("its groups")
+    }
+}
+
+/// Returns the router's NAPI thread. Before Linux 6.8 it cannot be told from that of an earlier test until that has ended.
+fn thread_of(router: &Router) -> kernel_router::NapiThread {
+    let end = Instant::now() + HANGS;
+    loop {
+        match router.threads() {
+            Ok(mut threads) => return threads.remove(0),
+            Err(error) => assert!(Instant::now() < end, "threads: {error}"),
+        }
+        sleep(Duration::from_millis(10));
     }
 }
 
