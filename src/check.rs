@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use config::{
-    Deliver, Engine, Errors, ForwardingSettings, Group, Itr, Mac, Nic, NicModel, Plan, Router, RpFilter, Spin,
-    Spread, TransmitMode,
+    Deliver, Engine, Errors, ForwardingSettings, Group, Itr, Mac, Nic, NicModel, Plan, Router, RpFilter,
+    Spin, Spread, TransmitMode,
 };
 use host::{Finding, State, needs, references};
 use sched::Outline;

@@ -438,7 +438,8 @@ mod all {
         let world = World::start(&format!("[switch.field]\n{text}"));
         world.all_serve(2, 2);
         is_one_router(&world);
-        ping(world.west.command("busybox"), 1, &["10.43.7.1"]).expect("it answers by the address of each NIC");
+        ping(world.west.command("busybox"), 1, &["10.43.7.1"])
+            .expect("it answers by the address of each NIC");
         world.says(&["show", "duo_lb0"], &["serving, 5 of 9 links"]);
         world.says(&["show", "duo_lb1"], &["serving, 4 of 9 links"]);
         let flows = world.flows();

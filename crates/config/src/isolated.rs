@@ -2,7 +2,9 @@
 //! process.
 
 use crate::control::Control;
-use crate::plan::{Attach, Deliver, Engine, KernelPath, KernelPort, Nic, NicModel, Plan, Router, VhostThreads};
+use crate::plan::{
+    Attach, Deliver, Engine, KernelPath, KernelPort, Nic, NicModel, Plan, Router, VhostThreads,
+};
 use crate::section::{Keywords, Section};
 
 const ISOLATES: Keywords<bool> =

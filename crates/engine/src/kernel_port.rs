@@ -125,10 +125,8 @@ impl Opener {
         let (queue, waiting) = ingress(QUEUE).context("cannot make an ingress queue")?;
         let port = self.switch.add_port(&name, queue.clone())?;
         let entry = PortGuard(self.switch.clone(), port.id());
-        let pumps = vec![
-            Pump { source: Box::new(waiting), sink },
-            Pump { source, sink: Arc::new(port.lane(0)) },
-        ];
+        let pumps =
+            vec![Pump { source: Box::new(waiting), sink }, Pump { source, sink: Arc::new(port.lane(0)) }];
         let thread = format!("{}/{}", self.plan.router, self.plan.nic);
         let thread = IoThread::spawn(&thread, &[], pumps, Idle::Sleep(SPIN), self.confinement)?;
         let threads = IoCounts::of(std::slice::from_ref(&thread));

@@ -23,7 +23,8 @@ pub(crate) fn behind(
     let found = |kernel_port: &config::KernelPort| {
         let (label, path) = (kernel_port.label(), kernel_port.path);
         let handed = supplies.opened.remove(&label);
-        let handed = handed.with_context(|| format!("nobody has opened the {} of NIC {label}", path.name()))?;
+        let handed =
+            handed.with_context(|| format!("nobody has opened the {} of NIC {label}", path.name()))?;
         Ok((kernel_port.clone(), Behind::adopt(path, handed)?))
     };
     new.map(found).collect()
