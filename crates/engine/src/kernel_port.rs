@@ -46,6 +46,9 @@ pub(crate) enum Behind {
     Tunnel(Tunnel),
 }
 
+/// Both directions, and their counters.
+type BothWays = (Box<dyn Source>, Arc<dyn Sink>, Outside);
+
 impl Behind {
     /// Adopts what was opened elsewhere for a port.
     fn adopt(path: KernelPath, handed: HandedOver) -> Result<Self> {
@@ -56,7 +59,7 @@ impl Behind {
     }
 
     /// Returns both directions, and their counters.
-    fn ports(&self) -> Result<(Box<dyn Source>, Arc<dyn Sink>, Outside)> {
+    fn ports(&self) -> Result<BothWays> {
         match self {
             Self::Tap(tap) => {
                 let (source, sink) = tap.try_clone()?.split();
