@@ -22,12 +22,12 @@ const ONE_LINE: &[(&str, &str, &str)] = &[
     (
         r#"engine = "kvm""#,
         r#"colour = "red""#,
-        r#"f.toml:6: router.colour: unknown key; keys: name, engine, role, misdeed, restart, state, vcpus, memory, vhost, spin, isolate, kernel, initrd, append, console, forwarding, rp_filter, proxy_arp, threaded, drop_reasons, rootfs, init, pin, affinity, sched, guarantee, limit, neighbours, redirects, control, nic, route, neighbour, interface"#,
+        r#"f.toml:6: router.colour: unknown key; keys: name, engine, role, misdeed, restart, state, vcpus, memory, vhost, spin, isolate, kernel, initrd, append, console, forwarding, rp_filter, proxy_arp, threaded, drop_reasons, rootfs, init, pin, affinity, sched, guarantee, limit, neighbours, long_routes, redirects, control, nic, route, neighbour, interface"#,
     ),
     (
         r#"engine = "kvm""#,
         r#""a b" = 1"#,
-        r#"f.toml:6: router."a b": unknown key; keys: name, engine, role, misdeed, restart, state, vcpus, memory, vhost, spin, isolate, kernel, initrd, append, console, forwarding, rp_filter, proxy_arp, threaded, drop_reasons, rootfs, init, pin, affinity, sched, guarantee, limit, neighbours, redirects, control, nic, route, neighbour, interface"#,
+        r#"f.toml:6: router."a b": unknown key; keys: name, engine, role, misdeed, restart, state, vcpus, memory, vhost, spin, isolate, kernel, initrd, append, console, forwarding, rp_filter, proxy_arp, threaded, drop_reasons, rootfs, init, pin, affinity, sched, guarantee, limit, neighbours, long_routes, redirects, control, nic, route, neighbour, interface"#,
     ),
     (r#"engine = "kvm""#, "vcpus = 1", "f.toml:7: vcpus: is there twice; remove one"),
     ("vcpus = 1", "vcpus = 17", "f.toml:7: router.vcpus: 17 is out of range; write 1 to 16"),

@@ -120,9 +120,13 @@ fn frames_pass_between_a_namespace_and_the_other_end_of_a_tunnel() {
         let heard = || far.recv(&mut octets).ok().map(|len| is_answer(&octets[..len]));
         std::iter::from_fn(heard).any(|is_it| is_it)
     });
+    // A frame is counted after it was sent.
+    wait_for("counters of both directions", || {
+        let counted = counters(&instance);
+        let of = |name: &str| counted.get(name).copied().unwrap_or_default();
+        of("far.lan.udp.read.frames") > 0 && of("far.lan.udp.write.frames") > 0
+    });
     let counted = counters(&instance);
-    let of = |name: &str| counted.get(name).copied().unwrap_or_default();
-    assert!(of("far.lan.udp.read.frames") > 0 && of("far.lan.udp.write.frames") > 0, "{counted:?}");
     assert!(counted.keys().any(|name| name.starts_with("switch.lan.far.lan.")), "{counted:?}");
 
     instance.apply(&kernel_ports(&["west"]), HostServices::default()).expect("it is applied");
