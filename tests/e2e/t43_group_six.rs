@@ -82,6 +82,22 @@ impl World {
         }
     }
 
+    /// Waits until the group's address has been tried: until then the group gives it up if somebody else claims it (RFC 4862, 5.4.3),
+    /// and its answers do not override what others know.
+    fn has_tried_its_address(&self) {
+        const OVERRIDE: u8 = 0x20;
+        let socket = PacketSocket::open(&self.west, "t43s-west").expect("a socket");
+        let overrides = |frame: &[u8]| frame.len() > 58 && frame[54] == 136 && frame[58] & OVERRIDE != 0;
+        let end = Instant::now() + PATIENCE;
+        loop {
+            socket.send(&solicitation(9)).expect("sent");
+            if socket.find(LOOK, overrides).is_some() {
+                return;
+            }
+            assert!(Instant::now() < end, "the group's address is not its own");
+        }
+    }
+
     fn pings(&self, address: Ipv6Addr, ttl: u8) {
         let address = address.to_string();
         let said = ping(self.west.command("busybox"), 2, &[address.as_str()]).expect("answers");
@@ -203,6 +219,7 @@ fn of_two_stations_with_one_address_the_later_one_notices() {
         let words = [&["address"][..], words, &[own, "dev", "t43s-west"]].concat();
         world.west.ip(&words).expect("it is done");
     };
+    world.has_tried_its_address();
     // The host asks until members on a busy host object, instead of only once.
     world.west.set("net.ipv6.conf.t43s-west.dad_transmits", "60").expect("a parameter");
     address(&["add"]);
