@@ -7,7 +7,8 @@
 //! * in which a member's threads wanted a CPU and got none.
 //!
 //! After such a round counting begins anew: what was missed before it may have had the same reason. The number of such rounds is bounded
-//! until the next good one, because a judge that is late again and again would otherwise never find a member that is dead.
+//! until the next sign of life, because a judge that is late again and again would otherwise never find a member that is dead. Such a sign
+//! is a good round, and a probe that comes back after its round.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -31,7 +32,7 @@ pub struct Rules {
     pub boot: Duration,
     /// How much later than planned a round may be for its probes to count.
     pub late: Duration,
-    /// Bad rounds since the last good one for which a member may be excused.
+    /// Bad rounds since the last sign of life for which a member may be excused.
     pub excused: u32,
 }
 
@@ -116,8 +117,10 @@ struct Pulse {
     asked: Option<u32>,
     /// Since when it is without frames.
     since: Duration,
-    /// Rounds since the last good one for which it was excused.
+    /// Rounds since the last sign of life for which it was excused.
     excused: u32,
+    /// Number of the last probe that came back after its round.
+    late: Option<u32>,
 }
 
 impl Judge {
@@ -141,6 +144,7 @@ impl Judge {
             asked: (pace == Pace::Starting).then_some(1),
             since: now,
             excused: 0,
+            late: None,
         };
         self.pulses.insert(member, pulse);
         Probe { member, number }
@@ -151,9 +155,14 @@ impl Judge {
         self.pulses.remove(&member);
     }
 
-    /// A probe came back. For a member that was waited for this is an event, which need not wait for the end of the round.
+    /// A probe came back, in its round or later. For a member that was waited for this is an event, which need not wait for the end of
+    /// the round; a late one only shows that the member lives.
     pub fn answered(&mut self, member: Member, number: u32) -> Option<Event> {
-        let pulse = self.pulses.get_mut(&member).filter(|pulse| pulse.number == number)?;
+        let pulse = self.pulses.get_mut(&member)?;
+        if pulse.number != number {
+            pulse.note_late(number);
+            return None;
+        }
         pulse.is_answered = true;
         (pulse.asked == Some(1)).then(|| pulse.serve())
     }
@@ -212,6 +221,13 @@ impl Pulse {
         (self.missed, self.excused) = (0, 0);
         self.good = self.good.saturating_add(1);
         (self.asked? <= self.good).then(|| self.serve())
+    }
+
+    /// A probe came back after its round; it may be told of more than once.
+    fn note_late(&mut self, number: u32) {
+        if self.late.replace(number) != Some(number) {
+            self.excused = 0;
+        }
     }
 
     fn note_bad(&mut self, rules: &Rules, now: Duration) -> Option<Event> {

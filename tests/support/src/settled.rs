@@ -22,8 +22,8 @@ const QUIET_LOOKS: u32 = 4;
 const MANY_QUIET_LOOKS: u32 = 40;
 /// Time limit if frames keep being sent: the caller has its reasons.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// What a run says of its data plane while that does not answer yet.
-const COMING_UP: &str = "is coming up: ask again";
+/// How a run ends a line about its data plane that does not answer: it comes up, is down, or died of the question.
+const ASK_AGAIN: &str = "ask again in a second";
 /// Timeout for a run to answer, or to count what is awaited.
 const LONG: Duration = Duration::from_secs(60);
 
@@ -53,8 +53,8 @@ pub(crate) fn counters(supervisor: u32, wanted: impl Fn(&Counters) -> bool) -> R
     loop {
         let counters = match Counters::running(&mut client) {
             Ok(counters) if wanted(&counters) => return Ok(counters),
-            // A run answers before its data plane does.
-            Err(error) if !format!("{error:#}").contains(COMING_UP) => return Err(error),
+            // A run answers before its data plane does, and while that is started again.
+            Err(error) if !format!("{error:#}").contains(ASK_AGAIN) => return Err(error),
             other => other,
         };
         ensure!(Instant::now() < end, "not so within {LONG:?}: {counters:?}");

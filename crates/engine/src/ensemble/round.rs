@@ -192,7 +192,9 @@ impl Board {
     pub(super) fn hear(&mut self, members: &Members, now: Duration) {
         let answered = self.under_way.iter().filter_map(|(number, last)| {
             let (member, entered) = (members.get(&number.0)?, last.entered?);
-            member.has_answered(last.number, entered).then_some((*number, last.number))
+            let is_in_time = member.has_answered(last.number, entered);
+            let probe = if is_in_time { last.number } else { member.last_answered(entered)? };
+            Some((*number, probe))
         });
         for (number, probe) in answered.collect::<Vec<_>>() {
             if let Some(event) = self.judge.answered(number, probe) {

@@ -189,6 +189,13 @@ impl Member {
         }
     }
 
+    /// Number of the last probe that has come back by all of these NICs, one bit each, or an earlier one where they differ; none: none has.
+    pub(super) fn last_answered(&self, entered: u32) -> Option<u32> {
+        let places = (0_u32..).zip(&self.places).filter(|(nic, _)| (entered >> nic) & 1 != 0);
+        let last = places.map(|(_, place)| place.back.load(Ordering::Acquire)).min()?;
+        u32::try_from(last.checked_sub(1)?).ok()
+    }
+
     /// Whether the probes of this number have come back that entered these NICs, one bit each.
     pub(super) fn has_answered(&self, number: u32, entered: u32) -> bool {
         let wanted = u64::from(number) + 1;

@@ -415,6 +415,30 @@ fn a_member_that_comes_up_gets_frames_when_its_probes_are_back_and_not_when_the_
 }
 
 #[test]
+fn a_member_whose_probes_come_back_late_is_not_given_up_where_its_rounds_are_late_as_well() {
+    let group = plan(FILE).groups.remove(0);
+    let (core, mut members) = by_hand(&group, 1);
+    let nics = &mut members[0].1;
+    core.round(Duration::ZERO);
+    assert_eq!(answers(&core, 0, nics), 1);
+    let mut on_the_way: Vec<(usize, [u8; 60])> = Vec::new();
+    // Each probe comes back after the next one was sent, and each round 10 ms after it was due.
+    for round in 1..=300 {
+        core.round(Duration::from_millis(20) * round);
+        for (nic, octets) in &mut on_the_way {
+            core.note_probe(1 - *nic, Some(0), &Frame::new(Bytes::from_slice(octets)));
+        }
+        let sent = |(nic, told): (usize, &mut port::IngressSource)| {
+            forwarded(told).into_iter().map(move |octets| (nic, octets)).collect::<Vec<_>>()
+        };
+        on_the_way = nics.iter_mut().enumerate().flat_map(sent).collect();
+        assert_eq!(on_the_way.len(), 2, "it is probed in each round");
+    }
+    assert_eq!(core.state_of(0, 0).as_deref(), Some("serving, 8 of 8 queues"));
+    assert_eq!(core.counters.suspected.get(), 0);
+}
+
+#[test]
 fn a_spare_member_moves_no_queue_when_it_comes_up_and_wakes_at_once() {
     let group = Group { parked: 1, ..plan(FILE).groups.remove(0) };
     let (core, mut members) = by_hand(&group, 2);

@@ -141,6 +141,35 @@ fn a_judge_that_is_late_again_and_again_finds_a_dead_member_all_the_same() {
 }
 
 #[test]
+fn a_member_whose_answers_are_late_is_excused_as_long_as_its_judge_is_late_too() {
+    let mut bench = Bench::new(Pace::Serving);
+    let mut last = bench.probe.number;
+    for _ in 0..1000 {
+        last = bench.probe.number;
+        let round = bench.round(ms(6), Signs::default());
+        assert_eq!((round.excused, round.events), (1, vec![]));
+        assert_eq!(bench.judge.answered(M, last), None, "it is late");
+    }
+    let (mut events, mut excused) = (Vec::new(), 0);
+    for _ in 0..203 {
+        assert_eq!(bench.judge.answered(M, last), None, "that is known already");
+        let round = bench.round(ms(6), Signs::default());
+        excused += round.excused;
+        events.extend(round.events);
+    }
+    assert_eq!((excused, events), (200, vec![(M, Event::Missed)]));
+    // A member whose judge is in time has no such excuse.
+    let mut bench = Bench::new(Pace::Serving);
+    let mut events = Vec::new();
+    for _ in 0..3 {
+        let late = bench.probe.number;
+        events.extend(bench.bad());
+        assert_eq!(bench.judge.answered(M, late), None);
+    }
+    assert_eq!(events, [Event::Missed]);
+}
+
+#[test]
 fn who_gets_no_cpu_is_not_blamed_for_a_while() {
     let mut bench = Bench::new(Pace::Serving);
     let starved = Signs { passed: 0, is_starved: true };

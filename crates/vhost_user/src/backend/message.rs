@@ -192,13 +192,18 @@ impl MessageStream {
         Ok(got.octets)
     }
 
-    /// Sends an answer without blocking; a peer that does not read its answers is a fault.
-    pub fn send_reply(&self, octets: &[u8]) -> Result<(), Fault> {
+    /// Sends an answer without blocking. Returns false if the peer has closed the connection, which it may do
+    /// before it is answered.
+    ///
+    /// # Errors
+    /// The peer does not read its answers, or the socket fails.
+    pub fn send_reply(&self, octets: &[u8]) -> Result<bool, Fault> {
         // Not by sendmsg(2), which could also send descriptors: the seccomp class of the thread does not
         // permit it.
         match send(&self.socket, octets, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
-            Ok(sent) if sent == octets.len() => Ok(()),
+            Ok(sent) if sent == octets.len() => Ok(true),
             Ok(_) | Err(Errno::AGAIN) => Err(Fault::Deaf),
+            Err(Errno::PIPE | Errno::CONNRESET) => Ok(false),
             Err(errno) => Err(Fault::Socket(errno.into())),
         }
     }

@@ -324,7 +324,10 @@ fn handle(session: &mut Session, line: &MessageStream, heard: ReadResult) -> Res
         ReadResult::End => return Ok(Outcome::End),
     };
     match session.handle(message) {
-        Ok(answer) => answer.map_or(Ok(()), |answer| line.send_reply(&answer)).map(|()| Outcome::Heard),
+        Ok(answer) => {
+            let is_there = answer.map_or(Ok(true), |answer| line.send_reply(&answer))?;
+            Ok(if is_there { Outcome::Heard } else { Outcome::End })
+        }
         Err(Refused { answer, fault }) => {
             if let Some(answer) = answer {
                 // The connection is closed anyway.

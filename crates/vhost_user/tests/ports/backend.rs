@@ -1,6 +1,7 @@
 //! This program is the device of another one, whose rings are in its own memfd, shared over the socket.
 
 use std::fs::File;
+use std::io::Write;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
@@ -228,5 +229,28 @@ fn a_peer_that_takes_its_rings_back_before_it_goes_is_told_of_like_any_other() {
         news.extend(backend.look_after());
         news.len() > 1
     });
+    assert!(matches!(news[..], [News::Served(_), News::Gone]), "{news:?}");
+}
+
+/// A process that is killed, or has waited for too long, leaves such connections.
+#[test]
+fn connections_that_were_closed_before_they_are_answered_are_no_fault() {
+    let Bench { port: _port, speaker, backend, _folder: folder, .. } = Bench::new(CHOICES[0], 1);
+    let path = folder.path().join("vm.sock");
+    let mut news = Vec::new();
+    until("the peer is served", || {
+        news.extend(backend.look_after());
+        !news.is_empty()
+    });
+    for _ in 0..3 {
+        let mut gone = UnixStream::connect(&path).expect("it listens");
+        // GET_FEATURES, of version 1, without a body.
+        gone.write_all(&[1_u32, 1, 0].map(u32::to_le_bytes).concat()).expect("it has room");
+    }
+    let mut next = Frontend::from_stream(UnixStream::connect(&path).expect("it listens"), 256);
+    drop(speaker);
+    // Peers are met one after the other: this one after those.
+    greet(&mut next, CHOICES[0] | features::VERSION_1);
+    news.extend(std::iter::from_fn(|| backend.look_after()));
     assert!(matches!(news[..], [News::Served(_), News::Gone]), "{news:?}");
 }

@@ -75,3 +75,20 @@ fn who_reads_no_answers_is_not_waited_for() {
     let refusal = (0..1000).find_map(|_| line.send_reply(&long).err()).expect("its socket is full");
     assert!(refusal.to_string().contains("does not read"));
 }
+
+#[test]
+fn a_connection_that_was_closed_before_its_answer_has_ended_without_a_fault() {
+    for is_closed in [true, false] {
+        let (peer, mut line) = pair();
+        (&peer).write_all(&octets(1, 1, &[])).expect("it listens");
+        // The end of a process closes the connection; a process that has waited for too long shuts it down.
+        let kept = (!is_closed).then(|| peer.try_clone().expect("a copy"));
+        peer.shutdown(std::net::Shutdown::Both).expect("it is connected");
+        drop(peer);
+        let Ok(ReadResult::Message(message)) = line.read_message() else { panic!("it was sent before") };
+        assert_eq!(message.request, FrontendReq::GET_FEATURES);
+        assert!(matches!(line.send_reply(&answer(message.request, &[0; 8])), Ok(false)));
+        assert!(matches!(line.read_message(), Ok(ReadResult::End)));
+        drop(kept);
+    }
+}
