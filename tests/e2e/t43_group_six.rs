@@ -191,6 +191,12 @@ fn each_solicitation_is_answered_once() {
     world.finish();
 }
 
+/// Returns true for a router advertisement by which hosts have no default router any more (RFC 4861, 4.2 and 6.2.5).
+fn is_farewell(frame: &[u8]) -> bool {
+    let advertises = frame.len() > 62 && frame[12..14] == [0x86, 0xdd] && frame[54] == 134;
+    advertises && frame[60..62] == [0, 0]
+}
+
 fn hosts_use_what_is_advertised(kind: &str) {
     let world = World::start(kind);
     let by_itself = ["ip", "-6", "route", "show", "default", "proto", "ra"];
@@ -200,6 +206,11 @@ fn hosts_use_what_is_advertised(kind: &str) {
     world.west.ip(&words).expect("the other one is left");
     world.stream_both_ways();
     assert!(world.counters().get("duo.west.group.nd_advertised") > 0);
+    let watch = PacketSocket::open(&world.west, "t43s-west").expect("a socket");
+    let told = said_at(&world.stage, &["restart", "duo"]);
+    assert!(told.contains("were started anew"), "{told}");
+    said_at(&world.stage, &["stop", "duo_0"]);
+    assert!(watch.find(QUIET, is_farewell).is_none(), "the group is still their router");
     world.finish();
 }
 

@@ -222,11 +222,32 @@ impl Instance {
     }
 
     /// Stops a router, and waits until it is down; it stays stopped until it is started explicitly. Does
-    /// nothing if it is stopped already.
+    /// nothing if it is stopped already. Hosts behind it are told, unless they have the rest of its group.
     ///
     /// # Errors
     /// There is no router of this name.
     pub fn stop_router(&mut self, name: &str) -> Result<()> {
+        let goes_on = self.has_other_members(name);
+        let slot = find(&mut self.slots, name)?;
+        if !goes_on {
+            slot.bid_farewell();
+        }
+        self.halt(name)
+    }
+
+    /// Returns true if a router is a member of a group, and other members run or have processes of their own.
+    fn has_other_members(&self, name: &str) -> bool {
+        let own = self.slots.iter().map(|slot| &slot.plan).find(|router| router.name == name);
+        let running = self.slots.iter().filter(|slot| slot.run.is_some()).map(|slot| &slot.plan);
+        let apart = self.isolated_paths.iter().map(|paths| &paths.plan);
+        let mut others = running.chain(apart).filter(|router| router.name != name);
+        own.and_then(config::Router::membership).is_some_and(|(group, _)| {
+            others.any(|other| other.membership().is_some_and(|(of, _)| of == group))
+        })
+    }
+
+    /// As [`Instance::stop_router`], but hosts are not told.
+    fn halt(&mut self, name: &str) -> Result<()> {
         let slot = find(&mut self.slots, name)?;
         slot.stop(&mut self.context);
         self.keep_time();
@@ -250,7 +271,7 @@ impl Instance {
     /// # Errors
     /// There is no router of this name, or it cannot be started; then it is stopped.
     pub fn restart_router(&mut self, name: &str) -> Result<()> {
-        self.stop_router(name)?;
+        self.halt(name)?;
         self.start_router(name)
     }
 

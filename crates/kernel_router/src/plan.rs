@@ -297,10 +297,17 @@ impl<'a> Plan<'a> {
         for (key, value) in own {
             let is = seen.sysctls.get(key).filter(|_| is_old);
             let is_needless = is_old && is.is_none() && six::disables(key, value);
-            if is != Some(value) && !is_needless {
+            let is_reset = is_old && self.resets(key);
+            if (is != Some(value) || is_reset) && !is_needless {
                 self.steps.push(Step::Parameter { key: key.clone(), from: is.cloned(), to: value.clone() });
             }
         }
+    }
+
+    /// Returns true if the kernel sets a parameter of an interface when that of the namespace changes (`inet_forward_change`).
+    fn resets(&self, key: &str) -> bool {
+        let is_changed = self.seen.sysctls.get(FORWARD) != self.now.sysctls.get(FORWARD);
+        is_changed && key.starts_with("net/ipv4/conf/") && key.ends_with("/forwarding")
     }
 
     /// Adds addresses, neighbours and routes, and turns on threaded NAPI.

@@ -42,7 +42,7 @@ impl OrphanedContainer {
     }
 
     /// Ends the container if it runs, and removes its control groups and its directory. LXC returns the interfaces that it has
-    /// moved. If `lxc-start` was killed too, the kernel does so, under the names that they had inside. This takes at most 15 s,
+    /// moved. If `lxc-start` was killed too, the kernel does so, under the names that they had inside. This takes at most 17 s,
     /// and returns at once if there is no such container.
     ///
     /// # Errors

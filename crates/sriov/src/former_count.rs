@@ -81,6 +81,18 @@ impl FormerCount {
         &self.record
     }
 
+    /// Gives the port this number of functions; `None`: it keeps its number. The port is read here, because another run may have restored
+    /// its number before this one got the record. `used`: see [`plan_function_count`].
+    ///
+    /// # Errors
+    /// See [`plan_function_count`] and [`FormerCount::change`]; or the port is gone.
+    pub fn set(&mut self, sysfs: &Sysfs, wanted: Option<u32>, used: &[u32]) -> Result<(), Error> {
+        let address = self.record.port;
+        let port = sysfs.read(address).ok_or_else(|| Error::NoSriov { interface: address.to_string() })?;
+        let numbers = plan_function_count(&port, wanted.unwrap_or_else(|| port.count()), used)?;
+        self.change(sysfs, &port, &numbers)
+    }
+
     /// Writes these numbers of functions, which [`plan_function_count`] has returned for the port, one after the other. The record says so
     /// before each of them.
     ///

@@ -49,9 +49,10 @@ impl Names {
 
     #[cold]
     fn follow(&self) {
-        let now = self.learned.names(self.nic);
-        self.has_some.store(!now.is_empty(), Ordering::Relaxed);
-        *self.known.write().unwrap_or_else(PoisonError::into_inner) = now;
+        // Read while it is locked, so that a thread that was interrupted here does not write what another one has replaced.
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        *known = self.learned.names(self.nic);
+        self.has_some.store(!known.is_empty(), Ordering::Relaxed);
     }
 
     fn of(&self, ip: IpAddr) -> Option<[u8; 6]> {

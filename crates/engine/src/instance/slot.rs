@@ -264,13 +264,12 @@ impl Slot {
         if !self.is_active() && self.idle_state == State::Stopped {
             return;
         }
-        self.bid_farewell();
         self.take_down(State::Stopped, context.now);
         context.record_event(&self.plan.name, Kind::Stopped, "on demand");
     }
 
     /// Tells the hosts behind the router that it is about to go by order.
-    fn bid_farewell(&self) {
+    pub(crate) fn bid_farewell(&self) {
         if let Some(run) = &self.run {
             run.router.bid_farewell();
         }

@@ -6,6 +6,7 @@ mod changes;
 mod common_tables;
 mod confined;
 mod failures;
+mod farewell;
 mod kernel_ports;
 mod known;
 mod launch;

@@ -117,6 +117,21 @@ fn a_vlan_with_two_tags_is_on_a_service_vlan() {
 }
 
 #[test]
+fn a_service_vlan_stays_closed_when_forwarding_begins() {
+    let forwards = |forward: &str| {
+        let mut wanted = with_two_tags(1500);
+        wanted.sysctls.insert("net/ipv4/ip_forward".to_owned(), forward.to_owned());
+        wanted.sysctls.insert("net/ipv4/conf/s200/forwarding".to_owned(), "0".to_owned());
+        wanted
+    };
+    let (off, on) = (forwards("0"), forwards("1"));
+    // The first step sets that of all interfaces.
+    let steps = ["net/ipv4/ip_forward: 0 becomes 1", "net/ipv4/conf/s200/forwarding: 0 becomes 0"];
+    assert_eq!(told(&on, &running(&off)), steps);
+    assert!(told(&on, &running(&on)).is_empty());
+}
+
+#[test]
 fn mtus_of_both_follow_that_of_the_nic() {
     let (large, small) = (with_two_tags(1500), with_two_tags(1300));
     let steps = |from: u32, to: u32, names: [&str; 3]| {

@@ -58,9 +58,9 @@ pub fn draw(name: &str, title: &str, options: &Options) -> Result<Diagram> {
             let of_room = |room: &Room| paths(&config::parse(&room.text, "lab.toml")?, &room.seen);
             let mut paths = rooms.iter().map(of_room).collect::<Result<Vec<_>>>()?.concat();
             let mut not_run = Vec::new();
-            match drawing.by_functions() {
+            match drawing.by_functions()? {
                 Some((_, Ok(room))) => paths.extend(of_room(&room)?),
-                Some((name, Err(why))) => not_run.push((name.to_owned(), format!("{why:#}"))),
+                Some((name, Err(why))) => not_run.push((name.to_owned(), why.to_owned())),
                 None => {}
             }
             Ok(Diagram { svg: svg(title, &paths), lines: paths.iter().map(Path::line).collect(), not_run })

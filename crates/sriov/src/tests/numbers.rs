@@ -69,6 +69,26 @@ fn after_a_sigkill_the_cleaner_or_a_later_run_restores_the_number() {
 }
 
 #[test]
+fn a_run_counts_the_functions_of_a_port_when_it_has_the_record() {
+    let (tree, base) = (undivided(), tempfile::tempdir().expect("a folder"));
+    let (sysfs, record) = (tree.sysfs(), record(base.path()));
+    let mut killed = FormerCount::make(&record).expect("made");
+    divide(&tree, &mut killed);
+    drop(killed);
+    // A run that is about to begin sees eight functions, and then waits for the cleaner, which removes them.
+    assert_eq!(sysfs.read(record.port).expect("a port").count(), 8);
+    record.restore(&sysfs).expect("restored");
+    (0..8).rev().for_each(|number| tree.remove_function_of_igb(number));
+    let mut next = FormerCount::make(&record).expect("made");
+    next.set(&sysfs, None, &[]).expect("nothing to do");
+    assert_eq!(written(&tree), "0");
+    next.set(&sysfs, Some(8), &[]).expect("changed");
+    assert_eq!(written(&tree), "8");
+    let line = next.set(&sysfs, Some(9), &[]).expect_err("too many").to_string();
+    assert!(line.contains("at most 8 virtual functions, not 9"), "{line}");
+}
+
+#[test]
 fn a_number_that_somebody_else_has_changed_stays() {
     let (tree, base) = (undivided(), tempfile::tempdir().expect("a folder"));
     let (sysfs, record) = (tree.sysfs(), record(base.path()));

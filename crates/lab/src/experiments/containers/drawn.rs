@@ -53,6 +53,9 @@ pub(crate) struct Room {
     pub(crate) trace: String,
 }
 
+/// A room by virtual functions, or the reason why there is none.
+pub(crate) type Shown = Result<Room, &'static str>;
+
 impl Room {
     /// Creates a room with this configuration file, of which nothing was seen yet.
     pub(super) fn of(text: String) -> Self {
@@ -126,9 +129,12 @@ impl Drawing {
     }
 
     /// Runs a router on virtual functions if the paper draws one, and returns its name in the paper with what it showed, or with the
-    /// reason why it does not run.
-    pub(crate) fn by_functions(&self) -> Option<(&'static str, Result<Room>)> {
-        self.by_functions.map(|(name, by)| (name, by.room()))
+    /// reason why there is none.
+    ///
+    /// # Errors
+    /// The router does not run.
+    pub(crate) fn by_functions(&self) -> Result<Option<(&'static str, Shown)>> {
+        self.by_functions.map(|(name, by)| Ok((name, by.room()?))).transpose()
     }
 }
 

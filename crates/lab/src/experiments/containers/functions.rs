@@ -1,11 +1,11 @@
 //! Routers on virtual functions (SR-IOV). They run only on hosts that have two that are free, and only their diagrams are drawn: the
 //! rate of an emulated function says nothing.
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use config::Engine;
 use sriov::{Location, Port, Sysfs};
 
-use super::drawn::Room;
+use super::drawn::{Room, Shown};
 use crate::rig::router_run::FileRun;
 
 /// Name of the router, as in the paper.
@@ -24,21 +24,23 @@ pub(super) enum ByFunctions {
 }
 
 impl ByFunctions {
-    /// Runs a router between two virtual functions, and returns what it showed.
+    /// Runs a router between two virtual functions, and returns what it showed, or the reason why the engine or this host has none.
     ///
     /// # Errors
-    /// The engine cannot use virtual functions, the host has none, or the router does not run.
-    pub(super) fn room(self) -> Result<Room> {
+    /// The router does not run.
+    pub(super) fn room(self) -> Result<Shown> {
         let engine = match self {
             Self::Runs(engine) => engine,
-            Self::Refused(why) => anyhow::bail!("{why}"),
+            Self::Refused(why) => return Ok(Err(why)),
         };
-        let none = "this host has no two free virtual functions (SR-IOV)";
-        let text = text(engine, &chosen(&Sysfs::here().ports()).context(none)?);
+        let Some(functions) = chosen(&Sysfs::here().ports()) else {
+            return Ok(Err("this host has no two free virtual functions (SR-IOV)"));
+        };
+        let text = text(engine, &functions);
         let run = FileRun::open_here(&text)?;
         let seen = run.seen(ROUTER);
         run.close()?;
-        Ok(Room { seen: seen?, ..Room::of(text) })
+        Ok(Ok(Room { seen: seen?, ..Room::of(text) }))
     }
 }
 

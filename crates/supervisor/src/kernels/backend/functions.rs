@@ -5,7 +5,7 @@ use std::collections::btree_map::Entry;
 use anyhow::{Context, Result};
 use attach::Function;
 use netlink::Netlink;
-use sriov::{Claim, CountRecord, FormerCount, FormerSettings, FunctionRequest, Port, Sysfs};
+use sriov::{Claim, CountRecord, FormerCount, FormerSettings, FunctionRequest, Sysfs};
 
 use super::{HostBackend, Remains};
 use crate::kernels::plan::Spec;
@@ -31,14 +31,12 @@ impl HostBackend {
         let others: Vec<(FunctionRequest, sriov::Address, u32)> = others.collect();
         for (_, Function { wish, count, .. }) in &spec.functions {
             let port = match (sysfs.port_of(&wish.interface), count) {
-                (Ok(port), _) => port,
+                (Ok(port), _) => port.address,
                 (Err(_), None) => continue,
                 (Err(refusal), Some(_)) => return Err(refusal.into()),
             };
-            let used = others.iter().filter(|(_, of, _)| *of == port.address).map(|(_, _, number)| *number);
-            let used: Vec<u32> = used.collect();
-            let wanted = count.unwrap_or(port.count());
-            self.set_function_count(&sysfs, &port, &sriov::plan_function_count(&port, wanted, &used)?)?;
+            let used = others.iter().filter(|(_, of, _)| *of == port).map(|(_, _, number)| *number);
+            self.set_function_count(&sysfs, port, *count, &used.collect::<Vec<_>>())?;
         }
         let own = spec.functions.iter().map(|(_, function)| function.wish.clone());
         let wishes: Vec<FunctionRequest> = others.into_iter().map(|(wish, ..)| wish).chain(own).collect();
@@ -55,22 +53,30 @@ impl HostBackend {
         Ok(claims)
     }
 
-    /// Writes these numbers of functions of a port. The number from before the first change is restored at the end of the run; so is
-    /// that of another run that has changed it and ends before this one.
-    fn set_function_count(&mut self, sysfs: &Sysfs, port: &Port, numbers: &[u32]) -> Result<()> {
-        let former = match self.former_counts.entry(port.address) {
+    /// Gives a port this number of functions; `None`: it keeps its number. The number from before the first change is restored at the end
+    /// of the run; so is that of another run that has changed it and ends before this one.
+    fn set_function_count(
+        &mut self,
+        sysfs: &Sysfs,
+        port: sriov::Address,
+        count: Option<u32>,
+        used: &[u32],
+    ) -> Result<()> {
+        let former = match self.former_counts.entry(port) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(place) => {
-                let record = CountRecord { port: port.address, folder: self.records.clone() };
+                let record = CountRecord { port, folder: self.records.clone() };
+                // Waits for a run that is restoring the number, which is read after that.
                 let found = FormerCount::find(&record)?;
-                if found.is_none() && numbers.is_empty() {
+                let is_kept = |count: u32| sysfs.read(port).is_none_or(|port| port.count() == count);
+                if found.is_none() && count.is_none_or(is_kept) {
                     return Ok(());
                 }
                 (self.journal)(Remains::Count(&record));
                 place.insert(found.map_or_else(|| FormerCount::make(&record), Ok)?)
             }
         };
-        Ok(former.change(sysfs, port, numbers)?)
+        Ok(former.set(sysfs, count, used)?)
     }
 
     /// Restores the numbers of functions of all ports. The functions have been returned before.
