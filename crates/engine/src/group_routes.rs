@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context, Result};
 use config::Router;
-use fib::{Rib, six};
+use fib::{NextHop, Rib, six};
 use vmm::{Room6, RouteTable, SharedMemory};
 
 use crate::next_hops::gateway;
@@ -116,8 +116,8 @@ impl GroupRoutes {
     fn change(&self, delta: &Delta) -> Result<Delta> {
         let mut known = self.known();
         let written = self.write(&known, delta);
-        // Next hops that are new, or were taken back, have no marks yet.
-        self.mark(&self.down());
+        // Next hops that are new, or were taken back, have no marks yet, and others were not marked meanwhile.
+        self.mark();
         written?;
         let mut back = Delta::new();
         for (prefix, hops) in delta {
@@ -171,11 +171,11 @@ impl GroupRoutes {
     }
 
     /// Has the flows of routes by several gateways avoid these, which do not answer, each by the number of its NIC, and no others. Returns
-    /// those that were avoided before.
+    /// those that were avoided before. This does not wait for a change of routes, which has flows avoid them when it is made.
     pub fn set_down(&self, gateways: BTreeSet<(usize, Ipv4Addr)>) -> BTreeSet<(usize, Ipv4Addr)> {
         let mut down = self.down();
         let before = std::mem::replace(&mut *down, gateways);
-        self.mark(&down);
+        self.table.try_set_down(|_, _, _, hop| is_among(&down, hop));
         before
     }
 
@@ -185,12 +185,10 @@ impl GroupRoutes {
         self.set_down(down);
     }
 
-    /// Marks next hops, each by one word.
-    fn mark(&self, down: &BTreeSet<Gateway>) {
-        self.table.set_down(|_, _, _, hop| match gateway(hop) {
-            Some((nic, IpAddr::V4(ip))) => down.contains(&(nic, ip)),
-            _ => false,
-        });
+    /// Marks next hops, each by one word. The gateways stay locked meanwhile, so that none is told of that is not marked.
+    fn mark(&self) {
+        let down = self.down();
+        self.table.set_down(|_, _, _, hop| is_among(&down, hop));
     }
 
     /// Returns how many numbers and entries are out of use but may still be read.
@@ -236,6 +234,14 @@ impl Drop for RouteEdit {
 impl std::fmt::Debug for RouteEdit {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(out, "a change of {:?} routes", self.counts)
+    }
+}
+
+/// Whether a next hop is one of these gateways.
+fn is_among(gateways: &BTreeSet<Gateway>, hop: NextHop) -> bool {
+    match gateway(hop) {
+        Some((nic, IpAddr::V4(ip))) => gateways.contains(&(nic, ip)),
+        _ => false,
     }
 }
 
