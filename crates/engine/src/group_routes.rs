@@ -49,6 +49,8 @@ pub struct GroupRoutes {
     count: AtomicUsize,
     /// Gateways that do not answer.
     down: Mutex<BTreeSet<Gateway>>,
+    /// The gateways of routes by several ones.
+    ways: Mutex<BTreeSet<Gateway>>,
 }
 
 impl GroupRoutes {
@@ -64,8 +66,8 @@ impl GroupRoutes {
         // The table cannot move while members read it; unused room costs nothing.
         let table = RouteTable::with_six(2 * long + member.long_routes() as usize, room)?;
         let view = RouteTable::view(table.memory().clone())?;
-        let (known, count, down) = (Mutex::default(), AtomicUsize::new(0), Mutex::default());
-        let group = Self { table, view, known, count, down };
+        let (known, count) = (Mutex::default(), AtomicUsize::new(0));
+        let group = Self { table, view, known, count, down: Mutex::default(), ways: Mutex::default() };
         let all = wanted.into_iter().map(|(prefix, hops)| (prefix, Some(hops))).collect();
         group.change(&all)?;
         Ok(group)
@@ -128,6 +130,7 @@ impl GroupRoutes {
             back.insert(*prefix, before);
         }
         self.count.store(known.len(), Relaxed);
+        *self.lock_ways() = gateways_of(&known);
         Ok(back)
     }
 
@@ -177,6 +180,15 @@ impl GroupRoutes {
         let before = std::mem::replace(&mut *down, gateways);
         self.table.try_set_down(|_, _, _, hop| is_among(&down, hop));
         before
+    }
+
+    fn lock_ways(&self) -> MutexGuard<'_, BTreeSet<Gateway>> {
+        self.ways.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the gateways of its routes by several ones, each by the number of its NIC, without waiting for a change.
+    pub fn ways(&self) -> BTreeSet<(usize, Ipv4Addr)> {
+        self.lock_ways().clone()
     }
 
     /// Has flows avoid the gateways that they avoid in another table.
@@ -237,12 +249,26 @@ impl std::fmt::Debug for RouteEdit {
     }
 }
 
+/// The IPv4 gateway that a next hop is.
+fn four_of(hop: NextHop) -> Option<Gateway> {
+    match gateway(hop)? {
+        (nic, IpAddr::V4(ip)) => Some((nic, ip)),
+        (_, IpAddr::V6(_)) => None,
+    }
+}
+
 /// Whether a next hop is one of these gateways.
 fn is_among(gateways: &BTreeSet<Gateway>, hop: NextHop) -> bool {
-    match gateway(hop) {
-        Some((nic, IpAddr::V4(ip))) => gateways.contains(&(nic, ip)),
-        _ => false,
-    }
+    four_of(hop).is_some_and(|gateway| gateways.contains(&gateway))
+}
+
+/// The gateways of those routes that have several.
+fn gateways_of(known: &Known) -> BTreeSet<Gateway> {
+    let several = known.values().filter_map(|hops| match hops {
+        Hops::Several(ways) => Some(ways),
+        Hops::One(_) => None,
+    });
+    several.flatten().filter_map(|way| four_of(way.next_hop)).collect()
 }
 
 fn counts(delta: &Delta) -> (usize, usize) {

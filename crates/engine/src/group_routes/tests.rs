@@ -183,7 +183,10 @@ fn flows_avoid_gateways_that_do_not_answer_also_on_routes_that_come_later() {
     let more = with_ways(&[("10.1.0.0/16", [7, 8]), ("10.2.0.0/16", [8, 9])]);
     let edit = group.change_to(&more).expect("room").expect("a change");
     assert_eq!((edit.counts(), taken([10, 2, 0, 1])), ((1, 0), BTreeSet::from([8])));
+    let last = |ways: BTreeSet<Gateway>| -> Vec<u8> { ways.iter().map(|(_, ip)| ip.octets()[3]).collect() };
+    assert_eq!(last(group.ways()), [7, 8, 9]);
     drop(edit);
+    assert_eq!(last(group.ways()), [7, 8]);
     assert_eq!(hop(&table, [10, 2, 0, 1]), vec![], "it was taken back");
     // Another gateway in place of one is a change of the route.
     group.change_to(&with_ways(&[("10.1.0.0/16", [8, 9])])).expect("room").expect("a change").keep();
