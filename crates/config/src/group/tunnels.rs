@@ -1,12 +1,12 @@
 //! Back ends on other hosts behind tunnels (`tunnels`): each NIC of such a back end is at the other end of a UDP tunnel, which begins at a
 //! port of the switch between balancers and back ends.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 
 use attach::NicRequirements;
 
-use super::{Group, GroupKind, machines};
+use super::{Group, GroupKind, machines, outside};
 use crate::fault::Fault;
 use crate::plan::{Attach, KernelPath, KernelPort, Nic, Plan, Router};
 
@@ -101,10 +101,21 @@ impl Plan {
     }
 }
 
-/// Reports tunnels of groups that begin where another tunnel does.
+/// Reports tunnels that begin where another tunnel does: the kernel gives an end to one socket. Two NICs at the same tunnel are reported
+/// as NICs at any attachment are.
 pub(crate) fn verify(plan: &Plan, faults: &mut Vec<Fault>) {
     let local = |attach: &Attach| ends(attach).map(|(local, _)| local);
-    let mut taken: HashSet<SocketAddr> = plan.nics().filter_map(|(_, nic)| local(&nic.attach)).collect();
+    let mut taken: HashMap<SocketAddr, &Attach> = HashMap::new();
+    for (index, router) in outside(plan) {
+        for (number, nic) in router.nics.iter().enumerate() {
+            let Some(end) = local(&nic.attach) else { continue };
+            if *taken.entry(end).or_insert(&nic.attach) != &nic.attach {
+                let what = format!("{end} is the end of another tunnel already; choose another port");
+                faults.push(Fault::of_nic(index, number, "attach", what));
+            }
+        }
+    }
+    let mut taken: HashSet<SocketAddr> = taken.into_keys().collect();
     for (index, wanted) in plan.tunnelled() {
         if let Some(end) = local(&wanted.attach).filter(|end| !taken.insert(*end)) {
             let what = format!(

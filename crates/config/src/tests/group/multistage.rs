@@ -182,6 +182,16 @@ fn faults_of_tunnels() {
     // A tunnel begins where the second NIC of another one does.
     let twice = behind(&TUNNELS.replace("4802", "4801"));
     assert!(twice.contains("f.toml:8: group.tunnels: 10.0.0.1:4801 is the end of another tunnel"), "{twice}");
+    // A router's tunnels to two other hosts begin where that does, too.
+    let nic = |name: &str, remote: &str| {
+        format!("[[router.nic]]\nname = \"{name}\"\nattach = \"udp:10.0.0.1:4803-{remote}:4800\"\n")
+    };
+    let beside = format!("[[router]]\nname = \"x\"\n{}{}", nic("a", "10.0.0.4"), nic("b", "10.0.0.5"));
+    let beside = errors(&(multistage(&format!("balancer = \"vm\"\n{TUNNELS}")) + &beside));
+    for key in ["router.nic.attach", "group.tunnels"] {
+        let due = format!("{key}: 10.0.0.1:4803 is the end of another tunnel already");
+        assert_eq!(beside.matches(&due).count(), 1, "{beside}");
+    }
     let high = behind("tunnels = \"udp:10.0.0.1:65535-10.0.0.2:4900\"\n");
     assert!(high.contains("group.tunnels: each NIC takes the next port"), "{high}");
     let other = behind("tunnels = \"tap:x\"\n");
