@@ -49,12 +49,12 @@ impl Group {
         self.remote_members().zip(tunnels)
     }
 
-    /// The NICs of back ends behind tunnels: the number of the back end, the NIC of the pattern, and its tunnel.
-    fn behind_tunnels(&self) -> impl Iterator<Item = (u32, &Nic, Attach)> {
+    /// The NICs of back ends behind tunnels: the number of the back end, the NIC of the pattern with its number, and its tunnel.
+    fn behind_tunnels(&self) -> impl Iterator<Item = (u32, (usize, &Nic), Attach)> {
         let nics = &self.pattern.nics;
         self.tunnels().flat_map(move |(number, tunnel)| {
             let nics = nics.iter().enumerate();
-            nics.filter_map(move |(at, nic)| Some((number, nic, of_nic(tunnel, at)?)))
+            nics.filter_map(move |(at, nic)| Some((number, (at, nic), of_nic(tunnel, at)?)))
         })
     }
 
@@ -66,7 +66,7 @@ impl Group {
 
     /// What is plugged in for back ends behind tunnels.
     fn tunnelled(&self) -> impl Iterator<Item = NicRequirements> {
-        self.behind_tunnels().map(move |(number, nic, attach)| NicRequirements {
+        self.behind_tunnels().map(move |(number, (_, nic), attach)| NicRequirements {
             router: self.member(number),
             attach,
             mtu: nic.mtu,
@@ -76,11 +76,11 @@ impl Group {
     }
 
     fn tunnel_ports(&self) -> impl Iterator<Item = KernelPort> {
-        self.behind_tunnels().map(move |(number, nic, _)| KernelPort {
+        self.behind_tunnels().map(move |(number, (at, nic), _)| KernelPort {
             router: self.member(number),
             nic: nic.name.clone(),
             switch: self.inner_switch(nic),
-            path: KernelPath::Tunnel,
+            path: KernelPath::Tunnel(at as u16),
         })
     }
 }

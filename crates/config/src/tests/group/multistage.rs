@@ -167,8 +167,14 @@ fn tunnels_lead_to_back_ends_on_other_hosts_by_a_port_for_each_nic() {
     let of = |port: &crate::KernelPort| (port.label(), port.switch.clone(), port.path);
     let ports: Vec<(String, String, KernelPath)> = plane.kernel_ports.iter().map(of).collect();
     assert_eq!(ports.len(), due.len());
-    assert_eq!(ports[1], ("core_63.lan".to_owned(), "core_lan".to_owned(), KernelPath::Tunnel));
+    assert_eq!(ports[1], ("core_63.lan".to_owned(), "core_lan".to_owned(), KernelPath::Tunnel(1)));
     assert_eq!(plane.of_data_plane(), plane, "the same when it is told again");
+    // With another NIC before them NICs have other ports, so that the data plane opens theirs again.
+    let tunnels = format!("balancer = \"vm\"\n{}", TUNNELS.replace("4802", "4803"));
+    let dmz = "[[group.nic]]\nname = \"dmz\"\nattach = \"tap:core-dmz\"\n\n[[group.nic]]";
+    let shifted = good(&multistage(&tunnels).replacen("[[group.nic]]", dmz, 1)).of_data_plane();
+    assert_eq!(shifted.kernel_ports.len(), 6);
+    assert!(plane.kernel_ports.iter().all(|port| !shifted.kernel_ports.contains(port)));
 }
 
 #[test]
