@@ -109,7 +109,7 @@ pub(crate) fn verify(plan: &Plan, faults: &mut Vec<Fault>) {
     for (index, router) in outside(plan) {
         for (number, nic) in router.nics.iter().enumerate() {
             let Some(end) = local(&nic.attach) else { continue };
-            if *taken.entry(end).or_insert(&nic.attach) != &nic.attach {
+            if **taken.entry(end).or_insert(&nic.attach) != nic.attach {
                 let what = format!("{end} is the end of another tunnel already; choose another port");
                 faults.push(Fault::of_nic(index, number, "attach", what));
             }
