@@ -18,6 +18,8 @@ use super::neighbours::Members;
 const PAUSE: Duration = Duration::from_secs(1);
 /// Requests without an answer after which it is avoided.
 const REQUESTS: u32 = 3;
+/// Requests that are sent in one look: the others follow in the next ones.
+const AT_ONCE: u32 = 64;
 
 /// A gateway: the number of its NIC, and its address.
 pub(crate) type Gateway = (usize, Ipv4Addr);
@@ -101,6 +103,7 @@ impl Core {
 
     /// Looks which gateways are known, and asks for the others.
     pub(super) fn attend_gateways(&self, table: &NeighbourTable, (members, now): (&Members, Duration)) {
+        let mut left = AT_ONCE;
         for ((nic, ip), health) in &mut self.gateways().all {
             let Some(link) = self.links.get(*nic) else { continue };
             let ip = ip.to_bits();
@@ -108,7 +111,8 @@ impl Core {
                 *health = Health::found(true);
             } else if table.find(*nic as u8, Ip::v4(ip)).is_some() {
                 *health = Health::found(false);
-            } else if health.miss(now) {
+            } else if health.miss(now) && left > 0 {
+                left -= 1;
                 let mut question = {
                     let mut hosts = link.hosts();
                     hosts.expect(ip, now);

@@ -150,6 +150,23 @@ fn a_gateway_is_asked_for_in_any_case_and_avoided_while_it_does_not_answer() {
 }
 
 #[test]
+fn many_gateways_are_asked_for_in_one_burst_after_the_other() {
+    let route = |(net, first): (u8, u8)| {
+        let via: Vec<String> = (first..first + 64).map(|last| format!("'192.0.2.{last}'")).collect();
+        format!("[[group.route]]\nto = '{net}.0.0.0/8'\nvia = [{}]\n", via.join(", "))
+    };
+    let routes: String = [(10, 2), (11, 66)].map(route).concat();
+    let mut bench = bench_of(&FILE.replace("[[group.nic]]", &format!("{routes}[[group.nic]]")));
+    let mut asked = bench.look(at(0));
+    assert_eq!(asked.len(), 64);
+    asked.extend(bench.look(at(10)));
+    asked.sort_unstable_by_key(|(ip, _)| *ip);
+    asked.dedup();
+    assert_eq!(asked.len(), 128, "each once");
+    assert_eq!(bench.look(at(20)), []);
+}
+
+#[test]
 fn gateways_that_no_member_can_ask_for_are_not_blamed_and_those_of_a_plan_before_are_forgotten() {
     let route = "[[group.route]]\nto = '10.0.0.0/8'\nvia = ['192.0.2.7', '192.0.2.8']\n";
     let mut bench = bench_of(&FILE.replace("[[group.nic]]", &format!("{route}[[group.nic]]")));
