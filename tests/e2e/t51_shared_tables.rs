@@ -246,6 +246,13 @@ mod all {
         world.hears("group trio: next hop 198.51.100.3 behind east is not reached");
         let flows = world.flows(FAR);
         world.all_forward();
+        // The next data plane does not know of it at first, which changes nothing.
+        kill(world.told(&["ps", "--json"])["data_plane"].as_u64().expect("a data plane"));
+        all_resume(&flows, "the data plane was killed");
+        world.all_serve();
+        world.all_forward();
+        let told = world.stage.run().stderr_lines(0);
+        assert!(told.iter().all(|line| !line.contains("198.51.100.3 behind east is reached again")), "{told:?}");
         world.east.ip(&["address", "add", "198.51.100.3/32", "dev", "t51-east"]).expect("an address");
         world.hears("group trio: next hop 198.51.100.3 behind east is reached again");
         all_resume(&flows, "the second gateway has come");

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context, Result};
 use config::Router;
-use fib::{Rib, six};
+use fib::{NextHop, Rib, six};
 use vmm::{Room6, RouteTable, SharedMemory};
 
 use crate::next_hops::gateway;
@@ -49,6 +49,8 @@ pub struct GroupRoutes {
     count: AtomicUsize,
     /// Gateways that do not answer.
     down: Mutex<BTreeSet<Gateway>>,
+    /// The gateways of routes by several ones.
+    ways: Mutex<BTreeSet<Gateway>>,
 }
 
 impl GroupRoutes {
@@ -64,8 +66,8 @@ impl GroupRoutes {
         // The table cannot move while members read it; unused room costs nothing.
         let table = RouteTable::with_six(2 * long + member.long_routes() as usize, room)?;
         let view = RouteTable::view(table.memory().clone())?;
-        let (known, count, down) = (Mutex::default(), AtomicUsize::new(0), Mutex::default());
-        let group = Self { table, view, known, count, down };
+        let (known, count) = (Mutex::default(), AtomicUsize::new(0));
+        let group = Self { table, view, known, count, down: Mutex::default(), ways: Mutex::default() };
         let all = wanted.into_iter().map(|(prefix, hops)| (prefix, Some(hops))).collect();
         group.change(&all)?;
         Ok(group)
@@ -116,8 +118,8 @@ impl GroupRoutes {
     fn change(&self, delta: &Delta) -> Result<Delta> {
         let mut known = self.known();
         let written = self.write(&known, delta);
-        // Next hops that are new, or were taken back, have no marks yet.
-        self.mark(&self.down());
+        // Next hops that are new, or were taken back, have no marks yet, and others were not marked meanwhile.
+        self.mark();
         written?;
         let mut back = Delta::new();
         for (prefix, hops) in delta {
@@ -128,6 +130,7 @@ impl GroupRoutes {
             back.insert(*prefix, before);
         }
         self.count.store(known.len(), Relaxed);
+        *self.lock_ways() = gateways_of(&known);
         Ok(back)
     }
 
@@ -171,12 +174,21 @@ impl GroupRoutes {
     }
 
     /// Has the flows of routes by several gateways avoid these, which do not answer, each by the number of its NIC, and no others. Returns
-    /// those that were avoided before.
+    /// those that were avoided before. This does not wait for a change of routes, which has flows avoid them when it is made.
     pub fn set_down(&self, gateways: BTreeSet<(usize, Ipv4Addr)>) -> BTreeSet<(usize, Ipv4Addr)> {
         let mut down = self.down();
         let before = std::mem::replace(&mut *down, gateways);
-        self.mark(&down);
+        self.table.try_set_down(|_, _, _, hop| is_among(&down, hop));
         before
+    }
+
+    fn lock_ways(&self) -> MutexGuard<'_, BTreeSet<Gateway>> {
+        self.ways.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the gateways of its routes by several ones, each by the number of its NIC, without waiting for a change.
+    pub fn ways(&self) -> BTreeSet<(usize, Ipv4Addr)> {
+        self.lock_ways().clone()
     }
 
     /// Has flows avoid the gateways that they avoid in another table.
@@ -185,12 +197,10 @@ impl GroupRoutes {
         self.set_down(down);
     }
 
-    /// Marks next hops, each by one word.
-    fn mark(&self, down: &BTreeSet<Gateway>) {
-        self.table.set_down(|_, _, _, hop| match gateway(hop) {
-            Some((nic, IpAddr::V4(ip))) => down.contains(&(nic, ip)),
-            _ => false,
-        });
+    /// Marks next hops, each by one word. The gateways stay locked meanwhile, so that none is told of that is not marked.
+    fn mark(&self) {
+        let down = self.down();
+        self.table.set_down(|_, _, _, hop| is_among(&down, hop));
     }
 
     /// Returns how many numbers and entries are out of use but may still be read.
@@ -237,6 +247,28 @@ impl std::fmt::Debug for RouteEdit {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(out, "a change of {:?} routes", self.counts)
     }
+}
+
+/// The IPv4 gateway that a next hop is.
+fn four_of(hop: NextHop) -> Option<Gateway> {
+    match gateway(hop)? {
+        (nic, IpAddr::V4(ip)) => Some((nic, ip)),
+        (_, IpAddr::V6(_)) => None,
+    }
+}
+
+/// Whether a next hop is one of these gateways.
+fn is_among(gateways: &BTreeSet<Gateway>, hop: NextHop) -> bool {
+    four_of(hop).is_some_and(|gateway| gateways.contains(&gateway))
+}
+
+/// The gateways of those routes that have several.
+fn gateways_of(known: &Known) -> BTreeSet<Gateway> {
+    let several = known.values().filter_map(|hops| match hops {
+        Hops::Several(ways) => Some(ways),
+        Hops::One(_) => None,
+    });
+    several.flatten().filter_map(|way| four_of(way.next_hop)).collect()
 }
 
 fn counts(delta: &Delta) -> (usize, usize) {

@@ -54,7 +54,7 @@ impl Behind {
     fn adopt(path: KernelPath, handed: HandedOver) -> Result<Self> {
         Ok(match path {
             KernelPath::Tap => Self::Tap(Arc::new(attach::tap(handed)?)),
-            KernelPath::Tunnel => Self::Tunnel(Tunnel::adopt(handed)?),
+            KernelPath::Tunnel(_) => Self::Tunnel(Tunnel::adopt(handed)?),
         })
     }
 

@@ -5,6 +5,7 @@
 //!
 //! The port is recorded in that database and stays there until it is deleted: see [`crate::Undo`].
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -30,14 +31,19 @@ const INTERNAL: &str = "external_ids:ringroad=internal";
 const KEPT: usize = 8;
 /// Reserve for the removal of ports, which must be possible when no other descriptor is left.
 static RESERVE: Mutex<Vec<OwnedFd>> = Mutex::new(Vec::new());
+/// Names of the internal ports that this process has: none of them is a remainder that another one may replace.
+static HELD: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
 /// Creates the TAP `name` and adds it to `bridge`. It is removed from the bridge when the returned device is
 /// dropped, or by its [`Undo`].
 ///
 /// # Errors
 /// One line: Open vSwitch is missing or does not answer, it has no such bridge, it cannot reach the TAP, or
-/// the name is taken. Nothing is left behind.
+/// the name is taken, also by an internal port that this process has. Nothing is left behind.
 pub fn open(name: &str, bridge: &str, config: &TapConfig<'_>) -> Result<Tap, Error> {
+    if held().contains(name) {
+        return Err(Error::InUse { name: name.to_owned() });
+    }
     let datapath = datapath(name, bridge)?;
     forget(name);
     fill(&mut reserve()).map_err(|e| Error::system("making an event descriptor", e.into()))?;
@@ -56,6 +62,32 @@ pub fn open(name: &str, bridge: &str, config: &TapConfig<'_>) -> Result<Tap, Err
 #[derive(Debug)]
 pub struct InternalPort {
     _undo: UndoGuard,
+    /// Dropped last: until the port is removed, no other one can have its name.
+    _name: HeldName,
+}
+
+/// A name in [`HELD`].
+#[derive(Debug)]
+struct HeldName(String);
+
+impl HeldName {
+    fn take(name: &str) -> Result<Self, Error> {
+        if held().insert(name.to_owned()) {
+            Ok(Self(name.to_owned()))
+        } else {
+            Err(Error::InUse { name: name.to_owned() })
+        }
+    }
+}
+
+impl Drop for HeldName {
+    fn drop(&mut self) {
+        held().remove(&self.0);
+    }
+}
+
+fn held() -> MutexGuard<'static, BTreeSet<String>> {
+    HELD.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Creates the internal port `name` of `bridge`, an interface with this Ethernet address and MTU that is down. It is removed when the
@@ -64,6 +96,7 @@ pub struct InternalPort {
 /// # Errors
 /// As those of [`open`].
 pub fn open_internal(name: &str, bridge: &str, (mac, mtu): (Mac, u32)) -> Result<InternalPort, Error> {
+    let held = HeldName::take(name)?;
     datapath(name, bridge)?;
     forget(name);
     fill(&mut reserve()).map_err(|e| Error::system("making an event descriptor", e.into()))?;
@@ -72,7 +105,7 @@ pub fn open_internal(name: &str, bridge: &str, (mac, mtu): (Mac, u32)) -> Result
     // A value with colons is quoted, for the reader of the database's language.
     let (mac, mtu) = (format!("mac=\"{mac}\""), format!("mtu_request={mtu}"));
     add(name, bridge, &["type=internal", &mac, &mtu, INTERNAL])?;
-    Ok(InternalPort { _undo: undo })
+    Ok(InternalPort { _undo: undo, _name: held })
 }
 
 /// Returns true if the bridge is served by a running switch: its own interface then has a port number. Takes

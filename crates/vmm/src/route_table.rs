@@ -159,6 +159,19 @@ impl RouteTable {
     /// IPv6 one, its number and itself. Returns the number of changes.
     pub fn set_down(&self, is_down: impl Fn(usize, bool, u32, NextHop) -> bool) -> usize {
         let _writing = lock(&self.writing);
+        self.set_all_down(is_down)
+    }
+
+    /// Sets as [`RouteTable::set_down`] does, unless the table is being changed: who calls this does not wait. Returns whether it was
+    /// done.
+    pub fn try_set_down(&self, is_down: impl Fn(usize, bool, u32, NextHop) -> bool) -> bool {
+        let Ok(_writing) = self.writing.try_lock() else { return false };
+        self.set_all_down(is_down);
+        true
+    }
+
+    /// The caller holds the lock of writers.
+    fn set_all_down(&self, is_down: impl Fn(usize, bool, u32, NextHop) -> bool) -> usize {
         let of = |(table, tables): (usize, &Tables)| {
             let four = lock(&tables.four).set_down(|number, hop| is_down(table, false, number, hop));
             let six = tables

@@ -1,12 +1,12 @@
 //! Back ends on other hosts behind tunnels (`tunnels`): each NIC of such a back end is at the other end of a UDP tunnel, which begins at a
 //! port of the switch between balancers and back ends.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 
 use attach::NicRequirements;
 
-use super::{Group, GroupKind, machines};
+use super::{Group, GroupKind, machines, outside};
 use crate::fault::Fault;
 use crate::plan::{Attach, KernelPath, KernelPort, Nic, Plan, Router};
 
@@ -49,12 +49,12 @@ impl Group {
         self.remote_members().zip(tunnels)
     }
 
-    /// The NICs of back ends behind tunnels: the number of the back end, the NIC of the pattern, and its tunnel.
-    fn behind_tunnels(&self) -> impl Iterator<Item = (u32, &Nic, Attach)> {
+    /// The NICs of back ends behind tunnels: the number of the back end, the NIC of the pattern with its number, and its tunnel.
+    fn behind_tunnels(&self) -> impl Iterator<Item = (u32, (usize, &Nic), Attach)> {
         let nics = &self.pattern.nics;
         self.tunnels().flat_map(move |(number, tunnel)| {
             let nics = nics.iter().enumerate();
-            nics.filter_map(move |(at, nic)| Some((number, nic, of_nic(tunnel, at)?)))
+            nics.filter_map(move |(at, nic)| Some((number, (at, nic), of_nic(tunnel, at)?)))
         })
     }
 
@@ -66,7 +66,7 @@ impl Group {
 
     /// What is plugged in for back ends behind tunnels.
     fn tunnelled(&self) -> impl Iterator<Item = NicRequirements> {
-        self.behind_tunnels().map(move |(number, nic, attach)| NicRequirements {
+        self.behind_tunnels().map(move |(number, (_, nic), attach)| NicRequirements {
             router: self.member(number),
             attach,
             mtu: nic.mtu,
@@ -76,11 +76,11 @@ impl Group {
     }
 
     fn tunnel_ports(&self) -> impl Iterator<Item = KernelPort> {
-        self.behind_tunnels().map(move |(number, nic, _)| KernelPort {
+        self.behind_tunnels().map(move |(number, (at, nic), _)| KernelPort {
             router: self.member(number),
             nic: nic.name.clone(),
             switch: self.inner_switch(nic),
-            path: KernelPath::Tunnel,
+            path: KernelPath::Tunnel(at as u16),
         })
     }
 }
@@ -101,10 +101,21 @@ impl Plan {
     }
 }
 
-/// Reports tunnels of groups that begin where another tunnel does.
+/// Reports tunnels that begin where another tunnel does: the kernel gives an end to one socket. Two NICs at the same tunnel are reported
+/// as NICs at any attachment are.
 pub(crate) fn verify(plan: &Plan, faults: &mut Vec<Fault>) {
     let local = |attach: &Attach| ends(attach).map(|(local, _)| local);
-    let mut taken: HashSet<SocketAddr> = plan.nics().filter_map(|(_, nic)| local(&nic.attach)).collect();
+    let mut taken: HashMap<SocketAddr, &Attach> = HashMap::new();
+    for (index, router) in outside(plan) {
+        for (number, nic) in router.nics.iter().enumerate() {
+            let Some(end) = local(&nic.attach) else { continue };
+            if **taken.entry(end).or_insert(&nic.attach) != nic.attach {
+                let what = format!("{end} is the end of another tunnel already; choose another port");
+                faults.push(Fault::of_nic(index, number, "attach", what));
+            }
+        }
+    }
+    let mut taken: HashSet<SocketAddr> = taken.into_keys().collect();
     for (index, wanted) in plan.tunnelled() {
         if let Some(end) = local(&wanted.attach).filter(|end| !taken.insert(*end)) {
             let what = format!(

@@ -60,8 +60,8 @@ pub struct KernelPort {
 pub enum KernelPath {
     /// A TAP in the namespace of a kernel router.
     Tap,
-    /// A UDP socket: a tunnel to a back end on another host.
-    Tunnel,
+    /// A UDP socket: a tunnel to a NIC of this number of a back end on another host. The ports of the tunnel depend on it.
+    Tunnel(u16),
 }
 
 impl KernelPath {
@@ -69,7 +69,7 @@ impl KernelPath {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Tap => "TAP",
-            Self::Tunnel => "tunnel",
+            Self::Tunnel(_) => "tunnel",
         }
     }
 }

@@ -242,11 +242,18 @@ impl Ensembles {
 
     /// Gateways that members of a group with one route table are to avoid, of each group for which they are others than at the last call.
     pub(crate) fn take_gateways(&self) -> Vec<(String, BTreeSet<Gateway>)> {
-        let of = |ensemble: Arc<Ensemble>| {
-            let gateways = ensemble.core.take_gateways()?;
-            Some((ensemble.group.name.clone(), gateways))
-        };
-        self.running().into_iter().filter_map(of).collect()
+        let running = self.running();
+        let mut all = Vec::new();
+        for (at, ensemble) in running.iter().enumerate() {
+            let name = &ensemble.group.name;
+            // While a group is changed the one that goes comes first: what it sees does not count any more.
+            if running.iter().skip(at + 1).any(|newer| newer.group.name == *name) {
+                ensemble.core.forget_told_gateways();
+            } else if let Some(gateways) = ensemble.core.take_gateways() {
+                all.push((name.clone(), gateways));
+            }
+        }
+        all
     }
 
     /// Has balancers look for frames by links that were replaced.

@@ -18,6 +18,8 @@ use super::neighbours::Members;
 const PAUSE: Duration = Duration::from_secs(1);
 /// Requests without an answer after which it is avoided.
 const REQUESTS: u32 = 3;
+/// Requests that are sent in one look: the others follow in the next ones.
+const AT_ONCE: u32 = 64;
 
 /// A gateway: the number of its NIC, and its address.
 pub(crate) type Gateway = (usize, Ipv4Addr);
@@ -37,14 +39,22 @@ struct Health {
     asked: Option<Duration>,
     /// Requests without an answer.
     unanswered: u32,
-    is_down: bool,
+    /// Whether it is down; none: it was not found out yet.
+    is_down: Option<bool>,
 }
 
 impl Health {
+    /// Of one of which it was found out whether it is down.
+    fn found(is_down: bool) -> Self {
+        Self { is_down: Some(is_down), ..Self::default() }
+    }
+
     /// It is not known now; whether it is to be asked for.
     fn miss(&mut self, now: Duration) -> bool {
         let is_due = self.asked.is_none_or(|asked| now.saturating_sub(asked) >= PAUSE);
-        self.is_down |= is_due && self.unanswered >= REQUESTS;
+        if is_due && self.unanswered >= REQUESTS {
+            self.is_down = Some(true);
+        }
         is_due
     }
 
@@ -56,12 +66,17 @@ impl Health {
 }
 
 impl Gateways {
-    /// Those that are to be avoided, where they are others than were told last.
+    /// Those that are to be avoided, where they are others than were told last. At first nothing is told until it is known of all:
+    /// until then members avoid those that they avoided before, in the table of an earlier data plane or group.
     fn news(&mut self) -> Option<BTreeSet<Gateway>> {
         if self.all.is_empty() && self.told.as_ref().is_none_or(BTreeSet::is_empty) {
             return None;
         }
-        let down = self.all.iter().filter(|(_, health)| health.is_down).map(|(gateway, _)| *gateway);
+        if self.told.is_none() && self.all.values().any(|health| health.is_down.is_none()) {
+            return None;
+        }
+        let is_down = |(_, health): &(&Gateway, &Health)| health.is_down == Some(true);
+        let down = self.all.iter().filter(is_down).map(|(gateway, _)| *gateway);
         let down: BTreeSet<Gateway> = down.collect();
         if self.told.as_ref() == Some(&down) {
             return None;
@@ -88,14 +103,16 @@ impl Core {
 
     /// Looks which gateways are known, and asks for the others.
     pub(super) fn attend_gateways(&self, table: &NeighbourTable, (members, now): (&Members, Duration)) {
+        let mut left = AT_ONCE;
         for ((nic, ip), health) in &mut self.gateways().all {
             let Some(link) = self.links.get(*nic) else { continue };
             let ip = ip.to_bits();
             if !link.is_usable(now) {
-                *health = Health { is_down: true, ..Health::default() };
+                *health = Health::found(true);
             } else if table.find(*nic as u8, Ip::v4(ip)).is_some() {
-                *health = Health::default();
-            } else if health.miss(now) {
+                *health = Health::found(false);
+            } else if health.miss(now) && left > 0 {
+                left -= 1;
                 let mut question = {
                     let mut hosts = link.hosts();
                     hosts.expect(ip, now);
@@ -112,5 +129,10 @@ impl Core {
     /// The gateways that members are to avoid, where they are others than at the last call.
     pub(super) fn take_gateways(&self) -> Option<BTreeSet<Gateway>> {
         self.gateways().news()
+    }
+
+    /// Another group of this name tells its gateways now: should this one go on instead, it tells its own again.
+    pub(super) fn forget_told_gateways(&self) {
+        self.gateways().told = None;
     }
 }

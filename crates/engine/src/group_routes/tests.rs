@@ -1,4 +1,3 @@
-use fib::NextHop;
 use proptest::prelude::*;
 
 use super::*;
@@ -155,21 +154,27 @@ fn with_ways(routes: &[(&str, [u8; 2])]) -> Router {
     plan.routers.into_iter().next().expect("a member")
 }
 
+/// The gateways that some flows take, by their last octets.
+fn taken(table: &RouteTable, to: [u8; 4]) -> BTreeSet<u8> {
+    let flows = (0..64_u32).map(|number| number.wrapping_mul(0x9e37_79b9));
+    let first = flows.map(|flow| table.choices(0, Ipv4Addr::from(to).into(), flow)[0]);
+    let octet = |hop: NextHop| match hop {
+        NextHop::Gateway { nic: 0, gateway } => gateway as u8,
+        other => panic!("{other:?}"),
+    };
+    first.map(octet).collect()
+}
+
+/// A gateway that does not answer, by its last octet.
+fn silent(gateway: u8) -> BTreeSet<Gateway> {
+    BTreeSet::from([(0, Ipv4Addr::new(192, 0, 2, gateway))])
+}
+
 #[test]
 fn flows_avoid_gateways_that_do_not_answer_also_on_routes_that_come_later() {
     let group = Arc::new(GroupRoutes::new(&with_ways(&[("10.1.0.0/16", [7, 8])])).expect("a table"));
     let table = reader(&group);
-    // The gateways that some flows take, by their last octets.
-    let taken = |to: [u8; 4]| -> BTreeSet<u8> {
-        let flows = (0..64_u32).map(|number| number.wrapping_mul(0x9e37_79b9));
-        let first = flows.map(|flow| table.choices(0, Ipv4Addr::from(to).into(), flow)[0]);
-        let octet = |hop: NextHop| match hop {
-            NextHop::Gateway { nic: 0, gateway } => gateway as u8,
-            other => panic!("{other:?}"),
-        };
-        first.map(octet).collect()
-    };
-    let silent = |gateway: u8| BTreeSet::from([(0, Ipv4Addr::new(192, 0, 2, gateway))]);
+    let taken = |to| taken(&table, to);
     assert_eq!(taken([10, 1, 0, 1]), BTreeSet::from([7, 8]));
     assert_eq!(group.set_down(silent(7)), BTreeSet::new());
     assert_eq!(taken([10, 1, 0, 1]), BTreeSet::from([8]));
@@ -178,7 +183,10 @@ fn flows_avoid_gateways_that_do_not_answer_also_on_routes_that_come_later() {
     let more = with_ways(&[("10.1.0.0/16", [7, 8]), ("10.2.0.0/16", [8, 9])]);
     let edit = group.change_to(&more).expect("room").expect("a change");
     assert_eq!((edit.counts(), taken([10, 2, 0, 1])), ((1, 0), BTreeSet::from([8])));
+    let last = |ways: BTreeSet<Gateway>| -> Vec<u8> { ways.iter().map(|(_, ip)| ip.octets()[3]).collect() };
+    assert_eq!(last(group.ways()), [7, 8, 9]);
     drop(edit);
+    assert_eq!(last(group.ways()), [7, 8]);
     assert_eq!(hop(&table, [10, 2, 0, 1]), vec![], "it was taken back");
     // Another gateway in place of one is a change of the route.
     group.change_to(&with_ways(&[("10.1.0.0/16", [8, 9])])).expect("room").expect("a change").keep();
@@ -188,6 +196,17 @@ fn flows_avoid_gateways_that_do_not_answer_also_on_routes_that_come_later() {
     assert_eq!(other.set_down(BTreeSet::new()), silent(9));
     group.set_down(BTreeSet::new());
     assert_eq!(taken([10, 1, 0, 1]), BTreeSet::from([8, 9]));
+}
+
+#[test]
+fn gateways_are_told_without_waiting_for_a_change_which_has_flows_avoid_them_when_it_is_made() {
+    let group = GroupRoutes::new(&with_ways(&[("10.1.0.0/16", [7, 8])])).expect("a table");
+    let table = reader(&group);
+    // While the table is being changed.
+    assert_eq!(group.table.change(0, |_| group.set_down(silent(7))), Some(BTreeSet::new()));
+    assert_eq!(taken(&table, [10, 1, 0, 1]), BTreeSet::from([7, 8]));
+    group.change(&Delta::new()).expect("room");
+    assert_eq!(taken(&table, [10, 1, 0, 1]), BTreeSet::from([8]));
 }
 
 #[test]

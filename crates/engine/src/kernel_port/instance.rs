@@ -139,6 +139,6 @@ mod tests {
         };
         let due = |what: &str| Some(format!("nobody has opened the {what} of NIC edge.lan"));
         assert_eq!(refused(KernelPath::Tap), due("TAP"));
-        assert_eq!(refused(KernelPath::Tunnel), due("tunnel"));
+        assert_eq!(refused(KernelPath::Tunnel(0)), due("tunnel"));
     }
 }

@@ -100,7 +100,7 @@ fn frames_pass_between_a_namespace_and_the_other_end_of_a_tunnel() {
     far.set_read_timeout(Some(Duration::from_millis(20))).expect("set");
     let mut plan = kernel_ports(&["west"]);
     let [router, nic, switch] = ["far", "lan", "lan"].map(str::to_owned);
-    plan.kernel_ports.push(KernelPort { router, nic, switch, path: KernelPath::Tunnel });
+    plan.kernel_ports.push(KernelPort { router, nic, switch, path: KernelPath::Tunnel(0) });
     let tunnel = HandedOver { what: serde_json::Value::Null, descriptors: vec![near.into()] };
     let opened = [
         ("west.lan".to_owned(), tap(&west, "10.1.0.1/24", "02:00:00:00:01:01")),

@@ -20,10 +20,16 @@ impl GroupTables {
     pub(super) fn avoid(&self, group: &str, gateways: BTreeSet<Gateway>) -> Option<BTreeSet<Gateway>> {
         Some(self.open.groups.get(group)?.routes.set_down(gateways))
     }
+
+    /// The gateways of the routes by several ones that a group has.
+    fn ways(&self, group: &str) -> BTreeSet<Gateway> {
+        self.open.groups.get(group).map(|tables| tables.routes.ways()).unwrap_or_default()
+    }
 }
 
 impl Supervisor {
-    /// The data plane has told which gateways of a group do not answer: all of them.
+    /// The data plane has told which gateways of a group do not answer: all of them. It is believed nothing of those that the group does
+    /// not have, or has no more.
     pub(crate) fn avoid_gateways(&mut self, group: &str, silent: &[LearnedGateway], at: Instant) {
         let gateway = |told: &LearnedGateway| match told.ip {
             IpAddr::V4(ip) => Some((usize::from(told.link), ip)),
@@ -31,6 +37,8 @@ impl Supervisor {
         };
         let now: BTreeSet<Gateway> = silent.iter().filter_map(gateway).collect();
         let Some(before) = self.resources.tables.avoid(group, now.clone()) else { return };
+        let ways = self.resources.tables.ways(group);
+        let (before, now) = (&before & &ways, &now & &ways);
         let pattern = self.running.plan.group(group).map(|group| &group.pattern);
         let lines = pattern.map_or_else(Vec::new, |pattern| changes(pattern, &before, &now));
         for line in lines {

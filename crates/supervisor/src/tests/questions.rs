@@ -202,9 +202,16 @@ fn gateways_of_a_group_are_told_of_when_they_are_lost_and_when_they_are_back() {
     let plan = stage.plan().clone();
     stage.supervisor().resources.tables = GroupTables::open(&plan, &OpenTables::default()).expect("memory");
     let gateway = |last: u8| LearnedGateway { link: 0, ip: [192, 0, 2, last].into() };
-    for (group, last) in
-        [("core", None), ("core", Some(3)), ("core", Some(3)), ("other", Some(2)), ("core", None)]
-    {
+    // Of 192.0.2.9, which is no gateway of the group, nothing is told.
+    let all = [
+        ("core", None),
+        ("core", Some(3)),
+        ("core", Some(3)),
+        ("other", Some(2)),
+        ("core", Some(9)),
+        ("core", None),
+    ];
+    for (group, last) in all {
         let gateways = last.into_iter().map(gateway).collect();
         stage.plane().say(&ToSupervisor::SilentGateways { group: group.to_owned(), gateways });
     }

@@ -490,6 +490,11 @@ fn an_internal_port_is_an_interface_of_its_own() {
     assert!(is_there("p3") && vsctl(&["list-ports", "br0"]).contains("p3"));
     let known = |column: &str| vsctl(&["get", "Interface", "p3", column]);
     assert_eq!((known("mac").as_str(), known("mtu_request").as_str()), ("\"02:00:00:00:00:ab\"", "1400"));
+    let again = ovs::open_internal("p3", "br0", ([2, 0, 0, 0, 0, 0xab], 1400)).expect_err("it is held");
+    assert!(matches!(again, Error::InUse { .. }), "{again}");
+    let tap = ovs::open("p3", "br0", &TapConfig::default()).expect_err("it is held");
+    assert!(matches!(tap, Error::InUse { .. }), "{tap}");
+    assert!(is_there("p3") && vsctl(&["list-ports", "br0"]).contains("p3"), "it stays");
     drop(port);
     assert!(!vsctl(&["list-ports", "br0"]).contains("p3"));
     wait_for("the end of its interface", || !is_there("p3"));

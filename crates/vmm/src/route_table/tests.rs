@@ -57,6 +57,11 @@ fn the_next_hops_of_flows_are_told_for_both_families() {
     }
     assert_eq!(table.set_down(|_, is_six, _, hop| is_six && hop == six[0]), 1);
     assert!((0..64).all(|flow| table.choices(0, destinations[1], flow << 26)[0] == six[1]));
+    let while_changing = table.change(0, |_| table.try_set_down(|_, _, _, _| false));
+    assert_eq!(while_changing, Some(false), "it does not wait");
+    assert!((0..64).all(|flow| table.choices(0, destinations[1], flow << 26)[0] == six[1]));
+    assert!(table.try_set_down(|_, _, _, _| false));
+    assert!((0..64).any(|flow| table.choices(0, destinations[1], flow << 26)[0] == six[0]));
     assert!(RouteTable::new(16).expect("memory").choices(0, destinations[1], 0).is_empty());
 }
 

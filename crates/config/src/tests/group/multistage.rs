@@ -167,8 +167,14 @@ fn tunnels_lead_to_back_ends_on_other_hosts_by_a_port_for_each_nic() {
     let of = |port: &crate::KernelPort| (port.label(), port.switch.clone(), port.path);
     let ports: Vec<(String, String, KernelPath)> = plane.kernel_ports.iter().map(of).collect();
     assert_eq!(ports.len(), due.len());
-    assert_eq!(ports[1], ("core_63.lan".to_owned(), "core_lan".to_owned(), KernelPath::Tunnel));
+    assert_eq!(ports[1], ("core_63.lan".to_owned(), "core_lan".to_owned(), KernelPath::Tunnel(1)));
     assert_eq!(plane.of_data_plane(), plane, "the same when it is told again");
+    // With another NIC before them NICs have other ports, so that the data plane opens theirs again.
+    let tunnels = format!("balancer = \"vm\"\n{}", TUNNELS.replace("4802", "4803"));
+    let dmz = "[[group.nic]]\nname = \"dmz\"\nattach = \"tap:core-dmz\"\n\n[[group.nic]]";
+    let shifted = good(&multistage(&tunnels).replacen("[[group.nic]]", dmz, 1)).of_data_plane();
+    assert_eq!(shifted.kernel_ports.len(), 6);
+    assert!(plane.kernel_ports.iter().all(|port| !shifted.kernel_ports.contains(port)));
 }
 
 #[test]
@@ -182,6 +188,16 @@ fn faults_of_tunnels() {
     // A tunnel begins where the second NIC of another one does.
     let twice = behind(&TUNNELS.replace("4802", "4801"));
     assert!(twice.contains("f.toml:8: group.tunnels: 10.0.0.1:4801 is the end of another tunnel"), "{twice}");
+    // A router's tunnels to two other hosts begin where that does, too.
+    let nic = |name: &str, remote: &str| {
+        format!("[[router.nic]]\nname = \"{name}\"\nattach = \"udp:10.0.0.1:4803-{remote}:4800\"\n")
+    };
+    let beside = format!("[[router]]\nname = \"x\"\n{}{}", nic("a", "10.0.0.4"), nic("b", "10.0.0.5"));
+    let beside = errors(&(multistage(&format!("balancer = \"vm\"\n{TUNNELS}")) + &beside));
+    for key in ["router.nic.attach", "group.tunnels"] {
+        let due = format!("{key}: 10.0.0.1:4803 is the end of another tunnel already");
+        assert_eq!(beside.matches(&due).count(), 1, "{beside}");
+    }
     let high = behind("tunnels = \"udp:10.0.0.1:65535-10.0.0.2:4900\"\n");
     assert!(high.contains("group.tunnels: each NIC takes the next port"), "{high}");
     let other = behind("tunnels = \"tap:x\"\n");

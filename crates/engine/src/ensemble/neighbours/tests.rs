@@ -129,8 +129,8 @@ fn a_gateway_is_asked_for_in_any_case_and_avoided_while_it_does_not_answer() {
         let gateways = bench.core.take_gateways()?;
         Some(gateways.into_iter().map(|(nic, ip)| (nic, ip.to_bits())).collect())
     };
-    assert_eq!(news(&bench), Some(vec![]), "it is told at first as well");
     assert_eq!(bench.look(at(0)), [(HOST, Mac::BROADCAST), (silent, Mac::BROADCAST)]);
+    assert_eq!(news(&bench), None, "those that were avoided before still are");
     bench.answer(at(1));
     assert_eq!(bench.look(at(990)), [], "one is known, and the other one was asked for just now");
     for second in [1, 2] {
@@ -141,10 +141,29 @@ fn a_gateway_is_asked_for_in_any_case_and_avoided_while_it_does_not_answer() {
     assert_eq!((news(&bench), news(&bench)), (Some(vec![(0, silent)]), None));
     bench.table().learn(Neighbour { nic: 0, ip: Ip::v4(silent), mac: STATION }, true, 3500);
     assert_eq!((bench.look(at(4000)), news(&bench)), (vec![], Some(vec![])));
+    bench.core.forget_told_gateways();
+    assert_eq!((news(&bench), news(&bench)), (Some(vec![]), None), "it is told again, as it is known");
     // Without a cable none is reached, whatever is known.
     bench.core.links[0].set_pulled(true);
     assert_eq!(bench.look(at(4010)), []);
     assert_eq!(news(&bench), Some(vec![(0, HOST), (0, silent)]));
+}
+
+#[test]
+fn many_gateways_are_asked_for_in_one_burst_after_the_other() {
+    let route = |(net, first): (u8, u8)| {
+        let via: Vec<String> = (first..first + 64).map(|last| format!("'192.0.2.{last}'")).collect();
+        format!("[[group.route]]\nto = '{net}.0.0.0/8'\nvia = [{}]\n", via.join(", "))
+    };
+    let routes: String = [(10, 2), (11, 66)].map(route).concat();
+    let mut bench = bench_of(&FILE.replace("[[group.nic]]", &format!("{routes}[[group.nic]]")));
+    let mut asked = bench.look(at(0));
+    assert_eq!(asked.len(), 64);
+    asked.extend(bench.look(at(10)));
+    asked.sort_unstable_by_key(|(ip, _)| *ip);
+    asked.dedup();
+    assert_eq!(asked.len(), 128, "each once");
+    assert_eq!(bench.look(at(20)), []);
 }
 
 #[test]
@@ -155,7 +174,7 @@ fn gateways_that_no_member_can_ask_for_are_not_blamed_and_those_of_a_plan_before
     for second in 0..9 {
         assert_eq!(bench.look(at(1000 * second)), []);
     }
-    assert_eq!(bench.core.take_gateways(), Some([].into()));
+    assert_eq!(bench.core.take_gateways(), None);
     bench.core.links[0].set_pulled(true);
     bench.look(at(10_000));
     assert!(bench.core.take_gateways().is_some_and(|gateways| gateways.len() == 2));
