@@ -242,6 +242,10 @@ fn what_is_not_from_the_link_or_not_valid_is_no_message() {
     // With an Ethernet address although it has none itself yet; for a group.
     let bad = spoken((NEAR, GROUP), (0, ipv6::solicited_node(OWN)), |payload| solicit.write(payload));
     assert!(Message::read(&bad).is_none());
+    for source in [ipv6::ALL_NODES, ipv6::solicited_node(OWN), 1, 0xffff << 32 | 7] {
+        let bad = spoken((NEAR, GROUP), (source, OWN), |payload| solicit.write(payload));
+        assert!(Message::read(&bad).is_none(), "{source:x}");
+    }
     let group = Solicit { target: ipv6::ALL_NODES, ..solicit };
     assert!(Message::read(&spoken((NEAR, GROUP), (HOST, OWN), |payload| group.write(payload))).is_none());
     let echo = |payload: &mut [u8]| {
