@@ -204,7 +204,9 @@ impl Nodes {
             return self.claimed(at, None, now);
         }
         let known = self.known.station(target);
-        let may_replace = |mac: &Mac| advert.overrides || known.is_none_or(|known| known == *mac);
+        // What counts no more may be replaced by whatever answers: a node that answers for another one does not say that it overrides.
+        let is_free = advert.overrides || self.known.is_awaited(target);
+        let may_replace = |mac: &Mac| is_free || known.is_none_or(|known| known == *mac);
         let mac = advert.target_mac.or(known).filter(may_replace);
         Heard { told: mac.and_then(|mac| self.learn((target, mac), false, now)), ..Heard::default() }
     }

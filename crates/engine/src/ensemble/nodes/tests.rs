@@ -120,6 +120,17 @@ fn another_address_of_a_neighbour_is_told_to_all_if_it_may_replace_the_known_one
 }
 
 #[test]
+fn a_neighbour_that_is_gone_is_replaced_by_whatever_answers_for_its_address() {
+    let mut nodes = nodes();
+    nodes.hear_network(&solicit((HOST, NEAR), OWN), ms(0));
+    let answer = advert((HOST, OTHER), false);
+    assert_eq!(nodes.hear_network(&answer, GONE), Heard::default(), "no member has asked");
+    assert_eq!(ask(&mut nodes, 1, HOST, GONE), Heard::of(Fate::GoesOn));
+    let (to, spoken) = nodes.hear_network(&answer, GONE + ms(1)).told.expect("it has changed");
+    assert_eq!((to, read(&spoken).0.target_mac), (u64::MAX, Some(OTHER)));
+}
+
+#[test]
 fn nobody_is_known_who_was_not_asked_for_or_is_no_node() {
     let mut nodes = nodes();
     for (ip, mac) in [(FAR, NEAR), (HOST, NEAR)] {
