@@ -183,7 +183,8 @@ impl Nodes {
     fn hear_solicit(&mut self, message: &Message, solicit: &Solicit, now: Duration) -> Heard {
         let (source, target) = (message.source, solicit.target);
         let (of_source, of_target) = (self.position(source), self.position(target));
-        let is_anycast = of_target.is_none() && self.is_anycast(target);
+        // Without an own address there is none to answer from.
+        let is_anycast = of_target.is_none() && self.is_anycast(target) && self.voice(target) != 0;
         if of_target.is_none() && (!is_anycast || of_source.is_some()) {
             return Heard::default();
         }

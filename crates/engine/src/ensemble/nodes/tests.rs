@@ -191,6 +191,19 @@ fn an_objection_within_the_trial_goes_to_all_members_until_the_other_station_is_
 }
 
 #[test]
+fn a_group_whose_addresses_other_stations_have_answers_nothing() {
+    let mut nodes = nodes();
+    let own = [OWN, ipv6::link_local(GROUP)];
+    for target in own {
+        assert_eq!(try_own(&mut nodes, 0, target, ms(0)), Heard::of(Fate::GoesOn));
+        assert_eq!(nodes.hear_network(&advert_of(target), ms(1)), Heard::of(Fate::ToAll));
+    }
+    for target in [OWN, own[1], NET] {
+        assert_eq!(nodes.hear_network(&solicit((HOST, OTHER), target), ms(2)), Heard::default());
+    }
+}
+
+#[test]
 fn a_claim_of_an_address_that_members_have_used_for_long_goes_to_a_member() {
     let mut nodes = nodes();
     assert_eq!(nodes.hear_network(&advert_of(OWN), ms(0)), Heard::of(Fate::GoesOn));
