@@ -74,6 +74,8 @@ use machine_seat::MachineSeat;
 use machines::Machines;
 use neighbours::Asked;
 pub(crate) use news::News;
+#[cfg(feature = "fuzz")]
+pub use nodes::fuzz_discovery;
 use round::Board;
 #[cfg(test)]
 use seat::Aside;

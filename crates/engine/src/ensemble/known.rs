@@ -120,7 +120,7 @@ impl<A: Copy + Ord> Known<A> {
     }
 
     /// How many addresses there are.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "fuzz"))]
     pub(super) fn len(&self) -> usize {
         self.0.len()
     }

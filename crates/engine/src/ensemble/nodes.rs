@@ -306,5 +306,17 @@ impl Nodes {
     }
 }
 
+/// Entry point of the fuzz target `discovery`.
+#[cfg(feature = "fuzz")]
+pub fn fuzz_discovery(input: &[u8]) {
+    fuzzed::run(input);
+}
+
+#[cfg(test)]
+#[path = "../../../../fuzz/bodies/corpus.rs"]
+mod corpus;
+#[cfg(any(test, feature = "fuzz"))]
+#[path = "../../../../fuzz/bodies/discovery.rs"]
+mod fuzzed;
 #[cfg(test)]
 mod tests;

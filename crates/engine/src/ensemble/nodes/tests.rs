@@ -279,6 +279,11 @@ fn what_is_not_from_the_link_or_not_valid_is_no_message() {
     assert!(Message::read(&spoken((NEAR, GROUP), (HOST, OWN), echo)).is_none());
 }
 
+#[test]
+fn stored_inputs_of_the_fuzz_target_hold() {
+    corpus::replay("discovery", fuzzed::run);
+}
+
 proptest! {
     /// Whatever is asked for, and answers, is known to all members.
     #[test]
