@@ -170,12 +170,13 @@ impl Core {
         let Some((link, segment, packet)) = self.arp_of(nic, frame) else { return false };
         let heard = segment.hosts().hear_member(member, &packet, self.now());
         self.tell((nic, segment), heard.told);
-        let counter = if heard.goes_on { &link.counters.arp_asked } else { &link.counters.arp_kept };
-        counter.add_shared(1);
         let is_apart = self.machines.is_some();
-        if heard.goes_on && is_apart {
-            self.ask(nic, &packet);
-        }
+        let counter = match heard.goes_on {
+            false => &link.counters.arp_kept,
+            true if is_apart && self.ask(nic, &packet) == 0 => &link.counters.drop_asked,
+            true => &link.counters.arp_asked,
+        };
+        counter.add_shared(1);
         !heard.goes_on || is_apart
     }
 

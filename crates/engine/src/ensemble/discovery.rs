@@ -67,37 +67,32 @@ impl Core {
             Fate::ToLead => self.lead() == Some(member),
             Fate::Stays | Fate::ToAll => false,
         };
+        let is_apart = self.machines.is_some();
+        let is_lost = goes_on && is_apart && self.say((link, nic), &message, octets) == 0;
         let counter = match message.said {
             _ if !goes_on => &link.counters.nd_kept,
+            _ if is_lost => &link.counters.drop_asked,
             Said::RouterAdvert => &link.counters.nd_advertised,
             Said::Solicit(_) | Said::Advert(_) | Said::RouterSolicit => &link.counters.nd_asked,
         };
         counter.add_shared(1);
-        let is_apart = self.machines.is_some();
-        if goes_on && is_apart {
-            self.say((link, nic), &message, octets);
-        }
         !goes_on || is_apart
     }
 
-    /// Says what a member has said in the group's name.
-    fn say(&self, (link, nic): (&Link, usize), message: &Message, octets: &mut [u8]) {
-        let Some(front) = self.front(nic) else { return };
+    /// Says what a member has said in the group's name; how many frames were taken.
+    fn say(&self, (link, nic): (&Link, usize), message: &Message, octets: &mut [u8]) -> u64 {
+        let Some(front) = self.front(nic) else { return 0 };
         match &message.said {
             Said::Solicit(solicit) if message.source == 0 => {
                 let mut trial = link.nodes().trial(solicit.target);
-                front.send_outside(&mut trial);
+                front.send_outside(&mut trial)
             }
             Said::Solicit(solicit) => {
                 let mut question = link.nodes().question(solicit.target, Mac::BROADCAST);
-                front.send_outside(&mut question);
+                front.send_outside(&mut question)
             }
-            Said::RouterAdvert => {
-                if advertise_as(octets, link.mac).is_some() {
-                    front.send_outside(octets);
-                }
-            }
-            Said::Advert(_) | Said::RouterSolicit => {}
+            Said::RouterAdvert => advertise_as(octets, link.mac).map_or(0, |()| front.send_outside(octets)),
+            Said::Advert(_) | Said::RouterSolicit => 0,
         }
     }
 
