@@ -48,6 +48,7 @@ use std::collections::BTreeMap;
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 use std::ops::Range;
+use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
@@ -112,6 +113,8 @@ struct Core {
     /// Behind balancers that are virtual machines all members are there that the plan has, served here or not.
     enrolled: Mutex<Vec<Arc<Member>>>,
     board: Mutex<Board>,
+    /// Number of the member that advertises the group as a router, so that none that moves frames waits for the board; or [`round::NO_LEAD`].
+    lead: AtomicU32,
     /// Has the timer come before the next round is due.
     bell: Bell,
     balancers: Balancers,
@@ -324,6 +327,7 @@ impl Ensemble {
         let core = Arc::new(Core {
             name: group.name.clone(),
             board: Mutex::new(Board::new(links.iter().map(|link| link.way.places()))),
+            lead: AtomicU32::new(round::NO_LEAD),
             bell: Bell::default(),
             links,
             probes: Probes::new(secret()),

@@ -655,6 +655,10 @@ fn one_member_advertises_the_group_as_a_router() {
     assert_eq!(stays(), [true, false]);
     let counted = ["nd_advertised", "nd_kept"].map(|name| bench.counted(&format!("core.w.group.{name}")));
     assert_eq!(counted, [2, 2]);
+    // A thread that moves frames does not wait for a round.
+    let round = core.board.lock().expect("no panic");
+    assert_eq!(stays(), [true, false]);
+    drop(round);
     // At the other switch it has no IPv6, and there is nothing to speak of.
     assert!(!core.hears_discovery_of((1, 1), &advert));
     drop(members);
