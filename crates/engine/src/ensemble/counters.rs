@@ -68,7 +68,7 @@ counters! {
         nd_kept,
         /// Frames that were put into members: answers to what they asked, and probes.
         told,
-        /// Frames for members, of the same kinds, lost because they had no room for them.
+        /// Frames for members, of the same kinds, lost because they had no room for them, or because there were too many router solicitations.
         drop_told,
         /// Probes that members have forwarded, and that were taken out.
         probes_back,

@@ -39,6 +39,7 @@ impl Core {
             return false;
         }
         link.counters.nd_heard.add_shared(1);
+        link.counters.drop_told.add_shared(u64::from(heard.fate == Fate::Refused));
         self.note_node(nic, message.about(), now);
         self.tell((nic, segment), heard.told);
         for member in self.receivers(heard.fate) {
@@ -65,7 +66,7 @@ impl Core {
         let goes_on = match heard.fate {
             Fate::GoesOn => true,
             Fate::ToLead => self.lead() == Some(member),
-            Fate::Stays | Fate::ToAll => false,
+            Fate::Stays | Fate::Refused | Fate::ToAll => false,
         };
         let is_apart = self.machines.is_some();
         let is_lost = goes_on && is_apart && self.say((link, nic), &message, octets) == 0;
@@ -117,7 +118,7 @@ impl Core {
     fn receivers(&self, fate: Fate) -> Vec<Arc<Member>> {
         let members = self.live().into_values();
         match fate {
-            Fate::Stays => Vec::new(),
+            Fate::Stays | Fate::Refused => Vec::new(),
             Fate::GoesOn => members.take(1).collect(),
             Fate::ToAll => members.collect(),
             Fate::ToLead => {

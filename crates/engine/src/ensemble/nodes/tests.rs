@@ -220,6 +220,18 @@ fn one_member_speaks_for_all_as_a_router() {
 }
 
 #[test]
+fn of_many_router_solicitations_a_member_is_told_of_some() {
+    let mut nodes = nodes();
+    let ask = Message { by: NEAR, source: ipv6::link_local(NEAR), said: Said::RouterSolicit };
+    let mut told = |now: Duration| {
+        let fates = [(); 100].map(|()| nodes.hear_network(&ask, now).fate);
+        assert!(fates.iter().all(|fate| [Fate::ToLead, Fate::Refused].contains(fate)), "{fates:?}");
+        fates.iter().filter(|fate| **fate == Fate::ToLead).count()
+    };
+    assert_eq!([told(ms(0)), told(ms(0)), told(ms(100)), told(ms(10_000))], [16, 0, 2, 16]);
+}
+
+#[test]
 fn nothing_grows_without_end() {
     let mut nodes = nodes();
     for n in 0..2 * MOST as u128 {
