@@ -48,6 +48,7 @@ use std::collections::BTreeMap;
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 use std::ops::Range;
+use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
@@ -74,6 +75,8 @@ use machine_seat::MachineSeat;
 use machines::Machines;
 use neighbours::Asked;
 pub(crate) use news::News;
+#[cfg(feature = "fuzz")]
+pub use nodes::fuzz_discovery;
 use round::Board;
 #[cfg(test)]
 use seat::Aside;
@@ -110,6 +113,8 @@ struct Core {
     /// Behind balancers that are virtual machines all members are there that the plan has, served here or not.
     enrolled: Mutex<Vec<Arc<Member>>>,
     board: Mutex<Board>,
+    /// Number of the member that advertises the group as a router, so that none that moves frames waits for the board; or [`round::NO_LEAD`].
+    lead: AtomicU32,
     /// Has the timer come before the next round is due.
     bell: Bell,
     balancers: Balancers,
@@ -168,12 +173,13 @@ impl Core {
         let Some((link, segment, packet)) = self.arp_of(nic, frame) else { return false };
         let heard = segment.hosts().hear_member(member, &packet, self.now());
         self.tell((nic, segment), heard.told);
-        let counter = if heard.goes_on { &link.counters.arp_asked } else { &link.counters.arp_kept };
-        counter.add_shared(1);
         let is_apart = self.machines.is_some();
-        if heard.goes_on && is_apart {
-            self.ask(nic, &packet);
-        }
+        let counter = match heard.goes_on {
+            false => &link.counters.arp_kept,
+            true if is_apart && self.ask(nic, &packet) == 0 => &link.counters.drop_asked,
+            true => &link.counters.arp_asked,
+        };
+        counter.add_shared(1);
         !heard.goes_on || is_apart
     }
 
@@ -321,6 +327,7 @@ impl Ensemble {
         let core = Arc::new(Core {
             name: group.name.clone(),
             board: Mutex::new(Board::new(links.iter().map(|link| link.way.places()))),
+            lead: AtomicU32::new(round::NO_LEAD),
             bell: Bell::default(),
             links,
             probes: Probes::new(secret()),

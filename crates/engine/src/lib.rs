@@ -34,6 +34,8 @@ pub use apply::Change;
 pub use attach::safe_open::create_patiently;
 pub use control::{Learning, ShadowCounters, SortedCounters};
 pub use counts::{CounterRegistry, now_ns};
+#[cfg(feature = "fuzz")]
+pub use ensemble::fuzz_discovery;
 pub use ensemble::{EnsembleCounters, GroupNicCounters, SeatCounters};
 pub use group_routes::{GroupRoutes, RouteEdit};
 pub use guest::{ExecutionBackend, Guest, GuestTask, Images};

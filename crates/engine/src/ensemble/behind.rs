@@ -89,11 +89,11 @@ impl Core {
         member.into_iter().for_each(|member| member.note_seen());
     }
 
-    /// Asks the network what a member has asked, in the group's name.
-    pub(super) fn ask(&self, nic: usize, packet: &arp::Packet) {
-        let (Some(link), Some(front)) = (self.links.get(nic), self.front(nic)) else { return };
+    /// Asks the network what a member has asked, in the group's name; how many frames were taken.
+    pub(super) fn ask(&self, nic: usize, packet: &arp::Packet) -> u64 {
+        let (Some(link), Some(front)) = (self.links.get(nic), self.front(nic)) else { return 0 };
         let mut question = link.hosts().question(packet.target_ip, Mac::BROADCAST);
-        front.send_outside(&mut question);
+        front.send_outside(&mut question)
     }
 
     /// A frame looks like an order, and nobody here has sent it.

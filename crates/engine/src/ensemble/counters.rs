@@ -49,7 +49,8 @@ counters! {
         arp_answered,
         /// ARP requests that went to the network, of members or in their place.
         arp_asked,
-        /// ARP requests in the place of members that were lost: no member had a way out, or the link no room.
+        /// ARP requests, solicitations and router advertisements in the place of members that were lost: no member or balancer had a way out,
+        /// the link no room, or the advertisement was no valid one.
         drop_asked,
         /// ARP frames of members that stayed here, answered or not.
         arp_kept,
@@ -67,7 +68,7 @@ counters! {
         nd_kept,
         /// Frames that were put into members: answers to what they asked, and probes.
         told,
-        /// Frames for members, of the same kinds, lost because they had no room for them.
+        /// Frames for members, of the same kinds, lost because they had no room for them, or because there were too many router solicitations.
         drop_told,
         /// Probes that members have forwarded, and that were taken out.
         probes_back,

@@ -39,6 +39,7 @@ impl Core {
             return false;
         }
         link.counters.nd_heard.add_shared(1);
+        link.counters.drop_told.add_shared(u64::from(heard.fate == Fate::Refused));
         self.note_node(nic, message.about(), now);
         self.tell((nic, segment), heard.told);
         for member in self.receivers(heard.fate) {
@@ -65,39 +66,34 @@ impl Core {
         let goes_on = match heard.fate {
             Fate::GoesOn => true,
             Fate::ToLead => self.lead() == Some(member),
-            Fate::Stays | Fate::ToAll => false,
+            Fate::Stays | Fate::Refused | Fate::ToAll => false,
         };
+        let is_apart = self.machines.is_some();
+        let is_lost = goes_on && is_apart && self.say((link, nic), &message, octets) == 0;
         let counter = match message.said {
             _ if !goes_on => &link.counters.nd_kept,
+            _ if is_lost => &link.counters.drop_asked,
             Said::RouterAdvert => &link.counters.nd_advertised,
             Said::Solicit(_) | Said::Advert(_) | Said::RouterSolicit => &link.counters.nd_asked,
         };
         counter.add_shared(1);
-        let is_apart = self.machines.is_some();
-        if goes_on && is_apart {
-            self.say((link, nic), &message, octets);
-        }
         !goes_on || is_apart
     }
 
-    /// Says what a member has said in the group's name.
-    fn say(&self, (link, nic): (&Link, usize), message: &Message, octets: &mut [u8]) {
-        let Some(front) = self.front(nic) else { return };
+    /// Says what a member has said in the group's name; how many frames were taken.
+    fn say(&self, (link, nic): (&Link, usize), message: &Message, octets: &mut [u8]) -> u64 {
+        let Some(front) = self.front(nic) else { return 0 };
         match &message.said {
             Said::Solicit(solicit) if message.source == 0 => {
                 let mut trial = link.nodes().trial(solicit.target);
-                front.send_outside(&mut trial);
+                front.send_outside(&mut trial)
             }
             Said::Solicit(solicit) => {
                 let mut question = link.nodes().question(solicit.target, Mac::BROADCAST);
-                front.send_outside(&mut question);
+                front.send_outside(&mut question)
             }
-            Said::RouterAdvert => {
-                if advertise_as(octets, link.mac).is_some() {
-                    front.send_outside(octets);
-                }
-            }
-            Said::Advert(_) | Said::RouterSolicit => {}
+            Said::RouterAdvert => advertise_as(octets, link.mac).map_or(0, |()| front.send_outside(octets)),
+            Said::Advert(_) | Said::RouterSolicit => 0,
         }
     }
 
@@ -122,7 +118,7 @@ impl Core {
     fn receivers(&self, fate: Fate) -> Vec<Arc<Member>> {
         let members = self.live().into_values();
         match fate {
-            Fate::Stays => Vec::new(),
+            Fate::Stays | Fate::Refused => Vec::new(),
             Fate::GoesOn => members.take(1).collect(),
             Fate::ToAll => members.collect(),
             Fate::ToLead => {

@@ -99,6 +99,11 @@ impl<A: Copy + Ord> Known<A> {
         self.0.contains_key(&ip)
     }
 
+    /// Whether members wait for an answer, because what was known of an address counts no more.
+    pub(super) fn is_awaited(&self, ip: A) -> bool {
+        self.0.get(&ip).is_some_and(|host| host.askers != 0)
+    }
+
     /// The address of a neighbour that is known.
     pub(super) fn station(&self, ip: A) -> Option<Mac> {
         self.0.get(&ip)?.mac
@@ -115,7 +120,7 @@ impl<A: Copy + Ord> Known<A> {
     }
 
     /// How many addresses there are.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "fuzz"))]
     pub(super) fn len(&self) -> usize {
         self.0.len()
     }

@@ -410,6 +410,32 @@ fn what_a_member_asks_at_its_desk_is_asked_at_the_link_and_known_to_all() {
 }
 
 #[test]
+fn what_a_member_asks_while_there_is_no_balancer_is_lost_and_counted() {
+    let bench = bench_of(&FILE.replace("'192.0.2.1/24'", "['192.0.2.1/24', '2001:db8::1/64']"));
+    let member = bench.member(0);
+    let core = bench.ensemble().core.clone();
+    let mac = frame::Mac(bench.group().stations(0).next().expect("a NIC").0);
+    let request = arp::Packet {
+        operation: arp::Operation::Request,
+        sender_mac: mac,
+        sender_ip: u32::from_be_bytes([192, 0, 2, 1]),
+        target_mac: frame::Mac::default(),
+        target_ip: u32::from_be_bytes([192, 0, 2, 7]),
+    };
+    let mut octets = hosts::spoken(frame::Mac::BROADCAST, &request);
+    assert!(core.hears_member((0, 0), &Frame::new(Bytes::from_slice(&mut octets))));
+    let own = 0x2001_0db8_u128 << 96 | 1;
+    let (target, to) = (own + 6, ipv6::solicited_node(own + 6));
+    let solicit = Solicit { target, source_mac: Some(mac) };
+    let mut octets = nodes::spoken((mac, ipv6::group_mac(to)), (own, to), |payload| solicit.write(payload));
+    assert!(core.hears_discovery_of((0, 0), &Frame::new(Bytes::from_slice(&mut octets))));
+    let counted =
+        ["arp_asked", "nd_asked", "drop_asked"].map(|name| bench.counted(&format!("core.w.group.{name}")));
+    assert_eq!(counted, [0, 0, 2]);
+    drop(member);
+}
+
+#[test]
 fn arp_of_a_stranger_behind_balancers_is_counted_by_each_of_them() {
     let bench = bench();
     let (balancers, members) = all(&bench);

@@ -22,6 +22,10 @@ pub(super) use message::{LONGEST, Message, Said, Spoken, advertise_as, spoken};
 const TRIED: Duration = Duration::from_secs(1);
 /// For how long a member may take another station's claim for an objection, after it has begun to try the address.
 const IN_TRIAL: Duration = Duration::from_secs(2);
+/// Between two router solicitations that a member is told of, on average; and how far ahead of that they may be, so 16 at once: a member
+/// has room for more frames than these, and its advertisements are meant for all hosts.
+const ROUTER_SOLICITS: Duration = Duration::from_millis(50);
+const ROUTER_SOLICITS_AHEAD: Duration = Duration::from_millis(800);
 /// Length of the prefix of link-local addresses.
 const LINK_LOCAL: u8 = 64;
 
@@ -31,6 +35,8 @@ pub(super) enum Fate {
     /// Nowhere.
     #[default]
     Stays,
+    /// Nowhere: there are too many of its kind.
+    Refused,
     /// Where it was going.
     GoesOn,
     /// To the member that advertises the group as a router; from it, where it was going.
@@ -98,6 +104,8 @@ pub(super) struct Nodes {
     /// The own addresses, the link-local one first; none: the NIC takes no part in IPv6.
     own: Vec<Own>,
     known: Known<u128>,
+    /// When the next router solicitation would be due if all were as far apart as on average.
+    solicited: Duration,
 }
 
 impl Nodes {
@@ -109,7 +117,7 @@ impl Nodes {
         let others = addresses.iter().copied().filter(|(ip, _)| !ipv6::is_link_local(*ip));
         let all = near.map(|ip| (ip, LINK_LOCAL)).into_iter().chain(others);
         let own = all.map(|(ip, len)| Own { ip, len, trial: Trial::None, tried: None });
-        Self { mac, own: own.collect(), known: Known::new() }
+        Self { mac, own: own.collect(), known: Known::new(), solicited: Duration::ZERO }
     }
 
     /// The network says this.
@@ -120,7 +128,7 @@ impl Nodes {
         match &message.said {
             Said::Solicit(solicit) => self.hear_solicit(message, solicit, now),
             Said::Advert(advert) => self.hear_advert(advert, now),
-            Said::RouterSolicit => Heard::of(Fate::ToLead),
+            Said::RouterSolicit => Heard::of(self.routers_asked(now)),
             Said::RouterAdvert => Heard::of(Fate::GoesOn),
         }
     }
@@ -180,10 +188,21 @@ impl Nodes {
         self.known.forget();
     }
 
+    /// A host asks for routers. Many that do so must not take the places of probes before a member.
+    fn routers_asked(&mut self, now: Duration) -> Fate {
+        let due = self.solicited.max(now);
+        if due.saturating_sub(now) >= ROUTER_SOLICITS_AHEAD {
+            return Fate::Refused;
+        }
+        self.solicited = due + ROUTER_SOLICITS;
+        Fate::ToLead
+    }
+
     fn hear_solicit(&mut self, message: &Message, solicit: &Solicit, now: Duration) -> Heard {
         let (source, target) = (message.source, solicit.target);
         let (of_source, of_target) = (self.position(source), self.position(target));
-        let is_anycast = of_target.is_none() && self.is_anycast(target);
+        // Without an own address there is none to answer from.
+        let is_anycast = of_target.is_none() && self.is_anycast(target) && self.voice(target) != 0;
         if of_target.is_none() && (!is_anycast || of_source.is_some()) {
             return Heard::default();
         }
@@ -204,7 +223,9 @@ impl Nodes {
             return self.claimed(at, None, now);
         }
         let known = self.known.station(target);
-        let may_replace = |mac: &Mac| advert.overrides || known.is_none_or(|known| known == *mac);
+        // What counts no more may be replaced by whatever answers: a node that answers for another one does not say that it overrides.
+        let is_free = advert.overrides || self.known.is_awaited(target);
+        let may_replace = |mac: &Mac| is_free || known.is_none_or(|known| known == *mac);
         let mac = advert.target_mac.or(known).filter(may_replace);
         Heard { told: mac.and_then(|mac| self.learn((target, mac), false, now)), ..Heard::default() }
     }
@@ -303,5 +324,17 @@ impl Nodes {
     }
 }
 
+/// Entry point of the fuzz target `discovery`.
+#[cfg(feature = "fuzz")]
+pub fn fuzz_discovery(input: &[u8]) {
+    fuzzed::run(input);
+}
+
+#[cfg(test)]
+#[path = "../../../../fuzz/bodies/corpus.rs"]
+mod corpus;
+#[cfg(any(test, feature = "fuzz"))]
+#[path = "../../../../fuzz/bodies/discovery.rs"]
+mod fuzzed;
 #[cfg(test)]
 mod tests;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -22,6 +23,9 @@ const WAKES: Duration = Duration::from_secs(1);
 const _: () = assert!(2 * probe::MOST_NICS as u32 <= u32::BITS);
 /// Rounds after which a balancer is suspect: one less than for members, which would be blamed for it with the third.
 const MISSED_BY_BALANCER: u32 = 2;
+
+/// In the place of a member's number: there is none.
+pub(super) const NO_LEAD: u32 = u32::MAX;
 
 /// The members that there are.
 type Members = BTreeMap<u16, Arc<Member>>;
@@ -292,9 +296,9 @@ impl Core {
         self.board.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The member that advertises the group as a router: the first of those that get frames.
+    /// The member that advertises the group as a router: the first of those that get frames. Never waits.
     pub(super) fn lead(&self) -> Option<u16> {
-        self.board().able().min()
+        u16::try_from(self.lead.load(Ordering::Relaxed)).ok()
     }
 
     /// Ends the rounds that are due, and begins the next ones; when to come again, if there is a member.
@@ -377,6 +381,8 @@ impl Core {
     /// Deals queues and buckets out to those that serve, where these are others than before, or a link has other queues.
     fn deal(&self, board: &mut Board) {
         let shares = board.roster.shares();
+        let lead = shares.keys().next().map_or(NO_LEAD, |first| first.0.into());
+        self.lead.store(lead, Ordering::Relaxed);
         let is_same = shares == board.shares;
         for (link, owners) in self.links.iter().zip(&mut board.owners) {
             let places = link.way.places();

@@ -109,6 +109,18 @@ impl Bench {
         }
     }
 
+    /// Members forward a frame of each of 64 flows, some from each queue: what came by it before is answered by now, if it ever is.
+    #[track_caller]
+    fn forwards_64_flows(&self) {
+        let forwarded = || self.counted("core.e.group.probes_foreign");
+        let (end, before) = (Instant::now() + PATIENCE, forwarded());
+        self.send_64_flows();
+        while forwarded() < before + 64 {
+            assert!(Instant::now() < end, "{} of 64 frames are forwarded", forwarded() - before);
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
     fn counted(&self, name: &str) -> u64 {
         self.counts.read().counters.get(name).copied().unwrap_or(0)
     }
@@ -600,14 +612,7 @@ fn what_the_network_asks_is_answered_once_by_whoever_owns_the_queue() {
         assert!(Instant::now() < end, "nobody answers");
         came.drain(BURST, &mut |frames| answers.extend(frames.iter().filter_map(packet_of)));
     }
-    // Frames that came after the request to each queue have been forwarded: a member that was to answer it has done so.
-    let forwarded = || bench.counted("core.e.group.probes_foreign");
-    let before = forwarded();
-    bench.send_64_flows();
-    while forwarded() < before + 64 {
-        assert!(Instant::now() < end, "{} of 64 frames are forwarded", forwarded() - before);
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    bench.forwards_64_flows();
     came.drain(BURST, &mut |frames| answers.extend(frames.iter().filter_map(packet_of)));
     let mac = frame::Mac(bench.group.pattern.nics[0].mac.0);
     assert_eq!(answers.len(), 1, "{answers:?}");
@@ -628,7 +633,8 @@ fn what_the_network_solicits_is_answered_once_by_whoever_owns_the_queue() {
     let members = (bench.member(0), bench.member(1));
     bench.becomes(&["serving, 4 of 8 queues", "serving, 4 of 8 queues"]);
     let (inbox, mut came) = port::ingress(16).expect("a queue");
-    let station: SwitchPort = bench.switches[0].add_port("station", inbox).expect("a port");
+    let station = bench.switches[0].add_port("station", inbox).expect("a port");
+    let station = bench.station.get_or_init(|| station);
     let own = 0x2001_0db8_u128 << 96 | 1;
     let (ask, group) = (Solicit { target: own, source_mac: Some(STATION) }, ipv6::solicited_node(own));
     let mut solicit =
@@ -644,7 +650,7 @@ fn what_the_network_solicits_is_answered_once_by_whoever_owns_the_queue() {
         assert!(Instant::now() < end, "no answer");
         came.drain(BURST, &mut |frames| answers.extend(frames.iter().filter_map(read)));
     }
-    std::thread::sleep(Duration::from_millis(20));
+    bench.forwards_64_flows();
     came.drain(BURST, &mut |frames| answers.extend(frames.iter().filter_map(read)));
     assert_eq!(answers.len(), 1, "{answers:?}");
     assert_eq!((answers[0].by, answers[0].source), (frame::Mac(bench.group.pattern.nics[0].mac.0), own));
@@ -673,6 +679,10 @@ fn one_member_advertises_the_group_as_a_router() {
     assert_eq!(stays(), [true, false]);
     let counted = ["nd_advertised", "nd_kept"].map(|name| bench.counted(&format!("core.w.group.{name}")));
     assert_eq!(counted, [2, 2]);
+    // A thread that moves frames does not wait for a round.
+    let round = core.board.lock().expect("no panic");
+    assert_eq!(stays(), [true, false]);
+    drop(round);
     // At the other switch it has no IPv6, and there is nothing to speak of.
     assert!(!core.hears_discovery_of((1, 1), &advert));
     drop(members);
@@ -685,7 +695,8 @@ fn in_a_vlan_the_group_has_other_addresses_and_answers_with_the_tag() {
     let members = (bench.member(0), bench.member(1));
     bench.becomes(&["serving, 4 of 8 queues", "serving, 4 of 8 queues"]);
     let (inbox, mut came) = port::ingress(16).expect("a queue");
-    let station: SwitchPort = bench.switches[0].add_port("station", inbox).expect("a port");
+    let station = bench.switches[0].add_port("station", inbox).expect("a port");
+    let station = bench.station.get_or_init(|| station);
     let ask = |tags: &[u8]| {
         let plain = arp(arp::Operation::Request, (STATION, [203, 0, 113, 9]), [203, 0, 113, 1]);
         let mut octets = [&plain[..12], tags, &plain[12..]].concat();
@@ -704,7 +715,7 @@ fn in_a_vlan_the_group_has_other_addresses_and_answers_with_the_tag() {
         assert!(Instant::now() < end, "no answer");
         came.drain(BURST, &mut |frames| answers.extend(frames.iter().map(read)));
     }
-    std::thread::sleep(Duration::from_millis(20));
+    bench.forwards_64_flows();
     came.drain(BURST, &mut |frames| answers.extend(frames.iter().map(read)));
     assert_eq!(answers.len(), 1, "{answers:?}");
     let mac = bench.group.pattern.nics[0].mac.0;

@@ -53,7 +53,10 @@ impl Message {
         let packet = ipv6::Packet::parse(rest).ok()?;
         let header = packet.header();
         let is_near = header.next_header == ipv6::next::ICMP && header.hop_limit == ipv6::LINK_HOPS;
-        if ethernet.ethertype != ethernet::IPV6 || !is_near {
+        // No node has a multicast or martian address, to which an answer would go.
+        let is_of_node =
+            header.source == 0 || !ipv6::is_multicast(header.source) && !ipv6::is_martian(header.source);
+        if ethernet.ethertype != ethernet::IPV6 || !is_near || !is_of_node {
             return None;
         }
         let ends = (header.source, header.destination);

@@ -120,6 +120,17 @@ fn another_address_of_a_neighbour_is_told_to_all_if_it_may_replace_the_known_one
 }
 
 #[test]
+fn a_neighbour_that_is_gone_is_replaced_by_whatever_answers_for_its_address() {
+    let mut nodes = nodes();
+    nodes.hear_network(&solicit((HOST, NEAR), OWN), ms(0));
+    let answer = advert((HOST, OTHER), false);
+    assert_eq!(nodes.hear_network(&answer, GONE), Heard::default(), "no member has asked");
+    assert_eq!(ask(&mut nodes, 1, HOST, GONE), Heard::of(Fate::GoesOn));
+    let (to, spoken) = nodes.hear_network(&answer, GONE + ms(1)).told.expect("it has changed");
+    assert_eq!((to, read(&spoken).0.target_mac), (u64::MAX, Some(OTHER)));
+}
+
+#[test]
 fn nobody_is_known_who_was_not_asked_for_or_is_no_node() {
     let mut nodes = nodes();
     for (ip, mac) in [(FAR, NEAR), (HOST, NEAR)] {
@@ -180,6 +191,19 @@ fn an_objection_within_the_trial_goes_to_all_members_until_the_other_station_is_
 }
 
 #[test]
+fn a_group_whose_addresses_other_stations_have_answers_nothing() {
+    let mut nodes = nodes();
+    let own = [OWN, ipv6::link_local(GROUP)];
+    for target in own {
+        assert_eq!(try_own(&mut nodes, 0, target, ms(0)), Heard::of(Fate::GoesOn));
+        assert_eq!(nodes.hear_network(&advert_of(target), ms(1)), Heard::of(Fate::ToAll));
+    }
+    for target in [OWN, own[1], NET] {
+        assert_eq!(nodes.hear_network(&solicit((HOST, OTHER), target), ms(2)), Heard::default());
+    }
+}
+
+#[test]
 fn a_claim_of_an_address_that_members_have_used_for_long_goes_to_a_member() {
     let mut nodes = nodes();
     assert_eq!(nodes.hear_network(&advert_of(OWN), ms(0)), Heard::of(Fate::GoesOn));
@@ -193,6 +217,18 @@ fn one_member_speaks_for_all_as_a_router() {
     assert_eq!(nodes.hear_network(&of(Said::RouterAdvert), ms(0)).fate, Fate::GoesOn);
     assert_eq!(nodes.hear_member((0, &of(Said::RouterAdvert)), true, ms(0)).fate, Fate::ToLead);
     assert_eq!(nodes.hear_member((0, &advert_of(OWN)), true, ms(0)).fate, Fate::Stays);
+}
+
+#[test]
+fn of_many_router_solicitations_a_member_is_told_of_some() {
+    let mut nodes = nodes();
+    let ask = Message { by: NEAR, source: ipv6::link_local(NEAR), said: Said::RouterSolicit };
+    let mut told = |now: Duration| {
+        let fates = [(); 100].map(|()| nodes.hear_network(&ask, now).fate);
+        assert!(fates.iter().all(|fate| [Fate::ToLead, Fate::Refused].contains(fate)), "{fates:?}");
+        fates.iter().filter(|fate| **fate == Fate::ToLead).count()
+    };
+    assert_eq!([told(ms(0)), told(ms(0)), told(ms(100)), told(ms(10_000))], [16, 0, 2, 16]);
 }
 
 #[test]
@@ -242,6 +278,10 @@ fn what_is_not_from_the_link_or_not_valid_is_no_message() {
     // With an Ethernet address although it has none itself yet; for a group.
     let bad = spoken((NEAR, GROUP), (0, ipv6::solicited_node(OWN)), |payload| solicit.write(payload));
     assert!(Message::read(&bad).is_none());
+    for source in [ipv6::ALL_NODES, ipv6::solicited_node(OWN), 1, 0xffff << 32 | 7] {
+        let bad = spoken((NEAR, GROUP), (source, OWN), |payload| solicit.write(payload));
+        assert!(Message::read(&bad).is_none(), "{source:x}");
+    }
     let group = Solicit { target: ipv6::ALL_NODES, ..solicit };
     assert!(Message::read(&spoken((NEAR, GROUP), (HOST, OWN), |payload| group.write(payload))).is_none());
     let echo = |payload: &mut [u8]| {
@@ -249,6 +289,11 @@ fn what_is_not_from_the_link_or_not_valid_is_no_message() {
         Ok((24, icmpv6::Header { kind: icmpv6::ECHO_REQUEST, code: 0, rest: 0 }))
     };
     assert!(Message::read(&spoken((NEAR, GROUP), (HOST, OWN), echo)).is_none());
+}
+
+#[test]
+fn stored_inputs_of_the_fuzz_target_hold() {
+    corpus::replay("discovery", fuzzed::run);
 }
 
 proptest! {
