@@ -252,7 +252,10 @@ mod all {
         world.all_serve();
         world.all_forward();
         let told = world.stage.run().stderr_lines(0);
-        assert!(told.iter().all(|line| !line.contains("198.51.100.3 behind east is reached again")), "{told:?}");
+        assert!(
+            told.iter().all(|line| !line.contains("198.51.100.3 behind east is reached again")),
+            "{told:?}"
+        );
         world.east.ip(&["address", "add", "198.51.100.3/32", "dev", "t51-east"]).expect("an address");
         world.hears("group trio: next hop 198.51.100.3 behind east is reached again");
         all_resume(&flows, "the second gateway has come");
