@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
 use std::thread;
-use std::time::Instant;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, ensure};
 
@@ -17,7 +17,7 @@ const POINTS: &str = "net/netif_rx net/netif_receive_skb net/net_dev_queue net/n
 /// Shell script that traces in an instance of its own until its input ends, in a mount namespace of its own: folder, name of
 /// the instance, tracepoints. Those that the kernel does not have are left out.
 const SCRIPT: &str = "mount -t tracefs none \"$1\" && mkdir \"$1/instances/$2\" && cd \"$1/instances/$2\" || exit 1; \
-     trap 'cd / && rmdir \"$1/instances/$2\"' EXIT; \
+     trap 'cd /; n=0; until rmdir \"$1/instances/$2\" || [ $n = 100 ]; do n=$((n + 1)); sleep 0.1; done' EXIT; \
      for point in $3; do if [ -e \"events/$point/enable\" ]; then echo 1 > \"events/$point/enable\"; fi; done; \
      echo ready; read -r line; echo 0 > tracing_on; cat trace";
 
@@ -30,11 +30,11 @@ impl RouterRun {
     pub(crate) fn trace_one(&self) -> Result<String> {
         let place = self.folder.path.join("tracing");
         fs::create_dir_all(&place).with_context(|| format!("cannot make {}", place.display()))?;
+        // Instances are the host's, and process numbers may be those of a namespace.
+        let moment = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+        let instance = format!("{}-{moment:x}", self.folder.id);
         let mut command = Command::new("unshare");
-        command
-            .args(["--mount", "sh", "-c", SCRIPT, "sh"])
-            .arg(&place)
-            .args([self.folder.id.as_str(), POINTS]);
+        command.args(["--mount", "sh", "-c", SCRIPT, "sh"]).arg(&place).args([instance.as_str(), POINTS]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut tracer = Process(command.spawn().context("cannot start unshare")?);
         let mut told = BufReader::new(tracer.0.stdout.take().context("the tracer has no output")?);
