@@ -113,8 +113,21 @@ impl House {
     /// # Errors
     /// It cannot be started, or the house has ended.
     pub fn start(&self, line: &CommandLine) -> io::Result<Child> {
+        self.spawn(line, Stdio::piped())
+    }
+
+    /// Starts a program inside whose answer is its standard output, a pipe. Its warnings are discarded, so that it never waits for
+    /// somebody to read them.
+    ///
+    /// # Errors
+    /// As [`House::start`].
+    pub fn ask(&self, line: &CommandLine) -> io::Result<Child> {
+        self.spawn(line, Stdio::null())
+    }
+
+    fn spawn(&self, line: &CommandLine, errors: Stdio) -> io::Result<Child> {
         let mut command = Command::new(&line.program);
-        command.args(&line.words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.args(&line.words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(errors);
         // Signals of a terminal are for us: we end the programs in order.
         command.process_group(0);
         self.within(move || command.spawn())?

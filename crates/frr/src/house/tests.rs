@@ -54,6 +54,16 @@ fn all_inside_end_with_the_house() {
     assert_eq!(status.signal(), Some(9));
 }
 
+/// More warnings than a pipe holds, before the answer.
+#[test]
+fn warnings_hold_up_no_answer() {
+    support::needs!(Root, Program("setpriv"));
+    let house = house();
+    let program = "head -c 1000000 /dev/zero >&2; echo answered";
+    let asked = house.ask(&line(&["sh", "-c", program])).expect("started");
+    assert_eq!(crate::ask::hear(asked).as_deref(), Some("answered\n"));
+}
+
 #[test]
 fn a_program_that_is_missing_is_an_error_and_the_house_stays() {
     support::needs!(Root, Program("setpriv"));

@@ -140,7 +140,7 @@ impl ControlPlane {
             let words =
                 limits.map(str::to_owned).into_iter().chain([program.display().to_string()]).chain(words);
             let line = CommandLine { program: limiter.into(), words: words.collect() };
-            Ok((protocol, running.house().start(&line).context("FRR cannot be asked")?))
+            Ok((protocol, running.house().ask(&line).context("FRR cannot be asked")?))
         });
         asked.collect()
     }
