@@ -18,7 +18,8 @@ use super::settle::unless;
 
 /// Parameters of such an interface and of the one below it: each answers ARP for its own addresses, and for no other's.
 const ARP: [(&str, &str); 1] = [("net/ipv4/conf/{}/arp_ignore", "1")];
-/// Parameters of the one below it, for IPv4: vrrpd hears the router that owns the addresses, which speaks from one of them.
+/// Parameters of the one below it, for IPv4: vrrpd hears the router that owns the addresses, which speaks from one of them. Not where
+/// the kernel forwards, which would pass on what others send in the router's name.
 const BELOW_FOUR: [(&str, &str); 1] = [("net/ipv4/conf/{}/accept_local", "1")];
 /// Parameters of one for IPv4. What arrives there has its way back by the interface below: a strict filter of sources would take
 /// nothing.
@@ -143,7 +144,8 @@ fn make(namespace: &Namespace, kernel: &Netlink, own: &VirtualRouter) -> Result<
     let kind = Kind::Macvlan { lower, mode: MacvtapMode::Bridge };
     kernel.make_link(kind, &Settings::default().name(&name).mac(own.mac()))?;
     let of_family: &[(&str, &str)] = if own.is_six { &OF_SIX } else { &OF_FOUR };
-    let below: &[(&str, &str)] = if own.is_six { &[] } else { &BELOW_FOUR };
+    let forwards = namespace.sysctl("net/ipv4/ip_forward")?.is_some_and(|value| value.trim() != "0");
+    let below: &[(&str, &str)] = if own.is_six || forwards { &[] } else { &BELOW_FOUR };
     let both = [own.interface.as_str(), name.as_str()].into_iter().flat_map(|link| named(&ARP, link));
     for (key, value) in both.chain(named(below, &own.interface)).chain(named(of_family, &name)) {
         // A kernel without IPv6 has no such parameters, and needs none.
