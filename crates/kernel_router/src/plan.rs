@@ -125,9 +125,10 @@ impl<'a> Plan<'a> {
     /// Returns true if the routes and neighbours of this family survive the changes of an interface.
     fn holds(&self, name: &str, is_v4: bool) -> bool {
         let Some((present, interface)) = self.staying(name) else { return false };
-        let mut own = present.addresses.iter().filter(|own| own.ip.is_ipv4());
-        let is_emptied = own.clone().next().is_some() && !own.any(|own| interface.addresses.contains(own));
-        present.up && interface.up && !(is_v4 && is_emptied)
+        let [before, after] = [has_v4(present.addresses.iter()), has_v4(interface.addresses.iter())];
+        let is_kept = has_v4(present.addresses.iter().filter(|own| interface.addresses.contains(own)));
+        // Undoing a change that adds the first IPv4 address removes the last one.
+        present.up && interface.up && (!is_v4 || is_kept || !before && !after)
     }
 
     /// Returns true if an interface keeps its Ethernet address.
@@ -335,6 +336,10 @@ impl<'a> Plan<'a> {
             }
         }
     }
+}
+
+fn has_v4<'p>(mut addresses: impl Iterator<Item = &'p Prefix>) -> bool {
+    addresses.any(|own| own.ip.is_ipv4())
 }
 
 fn set(interface: &str, from: Setting, to: Setting) -> Step {
