@@ -26,10 +26,15 @@ struct Napi {
 
 impl Napi {
     fn new() -> Self {
+        Self::at("wan")
+    }
+
+    /// That of an interface with this name. Before Linux 6.8 a thread is known by the name of its interface alone.
+    fn at(interface: &str) -> Self {
         // Stands for the host's namespace.
         let home = Namespace::new().expect("a namespace");
         let origin = Origin::Veth { peer: "rr-napi".to_owned(), at: PeerNamespace::Home, bridge: None };
-        let wan = Interface { threaded: true, ..Interface::new("wan", origin) };
+        let wan = Interface { threaded: true, ..Interface::new(interface, origin) };
         let others = BTreeMap::new();
         let site = Surroundings { home: &home, others: &others };
         let router =
@@ -171,7 +176,7 @@ fn one_that_has_ended_is_in_nobody_s_way() {
     let Some(known) = host(&["nice", "cpu"]) else { return };
     let mut applier = applier();
     applier.make(&outlined("sched = { policy = \"shares\", weight = 3 }", &known)).expect("a group");
-    let (first, second) = (Napi::new(), Napi::new());
+    let (first, second) = (Napi::new(), Napi::at("lan"));
     place(&mut applier, &first);
     let task = first.thread.task;
     drop(first);
