@@ -11,6 +11,7 @@ use crate::buffer::{HEADROOM, JUMBO, Pool, STRIDE};
 use crate::halt::Mailbox;
 use crate::nic::{self, Device};
 use crate::platform::Firmware;
+use crate::process;
 
 /// Each vCPU's state, built by vCPU 0.
 static STATES: [AtomicPtr<Vcpu>; MAX_VCPUS] = [const { AtomicPtr::new(core::ptr::null_mut()) }; MAX_VCPUS];
@@ -66,12 +67,15 @@ fn info() -> Result<&'static BootInfo, BootFailure> {
     if is_for_us { Ok(info) } else { Err(BootFailure::BootInfo) }
 }
 
-/// Returns this vCPU's state; vCPU 0 first builds the states of all vCPUs.
+/// Returns this vCPU's state; vCPU 0 first builds the states of all vCPUs. In a process the others sleep meanwhile; in a
+/// virtual machine the host runs them only afterwards, unless it is another VMM.
 pub(crate) fn vcpu(index: usize) -> Result<&'static mut Vcpu, BootFailure> {
     if index == 0 {
         build(info()?)?;
     }
+    let mailbox = Mailbox::new(&shared().mailbox[index].0);
     loop {
+        let seen = mailbox.seen();
         let state = STATES[index].load(Ordering::Acquire);
         // SAFETY: not null: vCPU 0 stored it for this vCPU alone, which takes it only once.
         if let Some(state) = unsafe { state.as_mut() } {
@@ -81,7 +85,11 @@ pub(crate) fn vcpu(index: usize) -> Result<&'static mut Vcpu, BootFailure> {
             // vCPU 0 gave up: no state will be stored.
             return Err(BootFailure::Nic);
         }
-        core::hint::spin_loop();
+        if process::is_running() {
+            mailbox.sleep(seen);
+        } else {
+            core::hint::spin_loop();
+        }
     }
 }
 
@@ -105,7 +113,12 @@ fn build(info: &'static BootInfo) -> Result<(), BootFailure> {
         device.run(&mut arena).ok_or(BootFailure::Nic)?;
     }
     for state in states {
+        let mailbox = &shared().mailbox[state.index].0;
         STATES[state.index].store(state, Ordering::Release);
+        if process::is_running() {
+            mailbox.fetch_add(1, Ordering::Release);
+            process::wake(mailbox);
+        }
     }
     Ok(())
 }

@@ -17,7 +17,7 @@ use crate::instance::slot::{Run, RunContext, Slot};
 use crate::instance::{About, Event, Instance, RunningRouter};
 use crate::isolated_paths::IsolatedRouterPaths;
 use crate::shortages;
-use crate::watch::{self, NicSample, Sample, VcpuSample};
+use crate::watch::{self, NicSample, Sample};
 
 impl Instance {
     /// Checks every router at the time `now` and takes the necessary actions; to be called about ten times a
@@ -182,17 +182,9 @@ fn look_at_uplinks(slot: &Slot, context: &mut RunContext) {
 /// Takes a sample of a router's state for its watch.
 fn sample(running: &RunningRouter) -> Sample {
     let guest = &running.router;
-    let machine = guest.machine();
     // For a guest other than our firmware there is no rule about what its vCPUs should do.
     let ours = guest.engine() != Engine::Linux;
-    let words = machine.shared().vcpus.iter().zip(machine.exits()).enumerate().filter(|_| ours);
-    let is_shared = guest.process().is_some() && machine.vcpus() > 1;
-    let vcpus = words
-        .map(|(n, (shared, exits))| VcpuSample {
-            is_shared,
-            ..VcpuSample::read(shared, exits, guest.vcpu_time(n))
-        })
-        .collect();
+    let vcpus = if ours { guest.vcpu_samples() } else { Vec::new() };
     let nics = guest.plan().nics.iter().zip(guest.nics()).flat_map(|(nic, queues)| {
         let name = |way: &str| format!("{}.{way}", nic.name);
         let rx = NicSample::read(name("rx"), &queues.rx_ledger()).with_broken(queues.rx_broken());

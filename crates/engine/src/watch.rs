@@ -299,7 +299,7 @@ impl Watch {
             return Look { challenge: None, charge: Charge::new(Kind::Fault, line) };
         }
         if !self.is_up(sample) {
-            let late = self.rules.late_boot(self.seen);
+            let late = self.rules.late_boot(self.seen, &sample.vcpus);
             return Look { challenge: None, charge: late.and_then(|line| Charge::new(Kind::Silent, line)) };
         }
         let charge = broken_ring(sample)
@@ -323,9 +323,19 @@ impl Watch {
 }
 
 impl Rules {
-    /// Returns the charge's line if a firmware does not serve after this time; `None` if it has time left.
-    pub(crate) fn late_boot(&self, waited: Duration) -> Option<String> {
-        (waited >= self.boot).then(|| format!("the firmware does not come up within {:?}", self.boot))
+    /// Returns the charge's line if a firmware does not serve after this time; `None` if it has time left. The line tells
+    /// what each vCPU that does not serve has done: one without CPU time waits in the kernel or for a CPU, one without
+    /// register accesses waits for vCPU 0, which sets up the devices.
+    pub(crate) fn late_boot(&self, waited: Duration, vcpus: &[VcpuSample]) -> Option<String> {
+        let unready = || vcpus.iter().enumerate().filter(|(_, vcpu)| vcpu.state == 0);
+        let told = |(n, vcpu): (usize, &VcpuSample)| {
+            let (cpu, accesses) = (vcpu.cpu.as_secs_f64(), vcpu.accesses);
+            format!("vCPU {n}: {cpu:.1} s of CPU, {accesses} register accesses")
+        };
+        (waited >= self.boot).then(|| {
+            let unready: Vec<_> = unready().map(told).collect();
+            format!("the firmware does not come up within {:?} ({})", self.boot, unready.join("; "))
+        })
     }
 }
 

@@ -3,6 +3,8 @@
 use std::mem::offset_of;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Acquire};
+use std::thread;
+use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use bootinfo::{Line, Shared, map};
@@ -13,6 +15,7 @@ use ledger::VcpuExits;
 use crate::boot;
 use crate::bus::Bus;
 use crate::coalesced::CoalescedMmio;
+use crate::memory::GuestRam;
 use crate::stubs::FAULT_PORT;
 
 pub(crate) const CR0_PAGED_PROTECTED: u64 = 0x8005_0033;
@@ -22,6 +25,8 @@ pub(crate) const RFLAGS_INTERRUPTS: u64 = 0x202;
 /// The bit of RFLAGS that is always set.
 const RFLAGS_NONE: u64 = 2;
 const APIC_SPURIOUS: usize = 0xf0;
+/// Interval at which the other vCPUs look whether vCPU 0 has set up the devices.
+const LOOK: Duration = Duration::from_micros(200);
 
 /// Reason why a vCPU stopped.
 #[derive(Debug, PartialEq, Eq)]
@@ -37,6 +42,9 @@ pub enum Stopped {
 /// A vCPU that is ready to run.
 pub struct Vcpu {
     pub(crate) fd: VcpuFd,
+    pub(crate) index: usize,
+    /// RAM with the state of vCPU 0, for which the others wait.
+    pub(crate) ram: Arc<GuestRam>,
     pub(crate) bus: Arc<Bus>,
     pub(crate) coalesced: Arc<CoalescedMmio>,
     pub(crate) exits: Arc<VcpuExits>,
@@ -121,6 +129,15 @@ impl Vcpu {
                 Ok(()) => {}
                 Err(fault) => return Stopped::Fault(format!("{fault:#}")),
             }
+        }
+    }
+
+    /// Waits until vCPU 0 serves or has given up: it sets up the devices for all vCPUs, which would spin in the guest until
+    /// then and take CPU time from it.
+    pub fn await_first(&self) {
+        let first = &self.ram.shared().vcpus[0].state.0;
+        while self.index > 0 && first.load(Acquire) == 0 && !self.stop.load(Acquire) {
+            thread::sleep(LOOK);
         }
     }
 

@@ -93,7 +93,8 @@ impl Vm {
         let (bus, stop) = (self.machine.bus().clone(), self.machine.stop_sign().clone());
         // Only that of the first one is kept.
         let _ = self.vcpu_took.set(begun.elapsed());
-        Ok(Vcpu { fd, bus, coalesced, exits, stop })
+        let ram = self.machine.ram().clone();
+        Ok(Vcpu { fd, index, ram, bus, coalesced, exits, stop })
     }
 
     /// Returns the firmware's entry point.

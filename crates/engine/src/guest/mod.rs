@@ -16,11 +16,13 @@ use config::{Deliver, Engine, Router, VhostThreads};
 use nic_port::NicQueues;
 use sandbox::{Class, Confinement};
 use threads::Thread;
-use vmm::{GroupMemory, Machine, MachineConfig, MemberDesk, Process, RouteTable, Spawn, Steps, Stopped};
+use vmm::{
+    GroupMemory, Machine, MachineConfig, MemberDesk, Process, RouteTable, Spawn, Steps, Stopped, Vcpu,
+};
 
 use crate::routes;
 use crate::tables::MemberTables;
-use crate::watch::Rules;
+use crate::watch::{Rules, VcpuSample};
 use crate::wiring::{MainLock, Outlet};
 use execution_backend::GuestMachine;
 
@@ -143,7 +145,11 @@ impl Guest {
             GuestMachine::Vm(vm) => {
                 for index in 0..vm.machine().vcpus() {
                     let vm = vm.clone();
-                    self.run_vcpu(index, move || vm.vcpu(index), |vcpu| vcpu.run())?;
+                    let run = |vcpu: &mut Vcpu| {
+                        vcpu.await_first();
+                        vcpu.run()
+                    };
+                    self.run_vcpu(index, move || vm.vcpu(index), run)?;
                 }
             }
             GuestMachine::Linux(vm) => {
@@ -239,12 +245,17 @@ impl Guest {
             if let Some(fault) = self.fault() {
                 bail!("router {}: {fault}", self.plan.name);
             }
-            if let Some(line) = Rules::default().late_boot(start.elapsed()) {
+            if let Some(line) = self.late_boot(start.elapsed()) {
                 bail!("router {}: {line}", self.plan.name);
             }
             std::thread::sleep(Duration::from_micros(100));
         }
         Ok(())
+    }
+
+    /// Returns the reason if it does not serve after this time; `None` if it has time left.
+    pub(crate) fn late_boot(&self, waited: Duration) -> Option<String> {
+        Rules::default().late_boot(waited, &self.vcpu_samples())
     }
 
     /// Returns true if each vCPU serves its NICs.
@@ -371,6 +382,19 @@ impl Guest {
             Some(process) => process.cpu_time(),
             None => self.threads.get(vcpu).map_or(Duration::ZERO, Thread::cpu_time),
         }
+    }
+
+    /// Takes a sample of each vCPU's state for its watch.
+    pub(crate) fn vcpu_samples(&self) -> Vec<VcpuSample> {
+        let machine = self.machine();
+        let is_shared = self.process().is_some() && machine.vcpus() > 1;
+        let words = machine.shared().vcpus.iter().zip(machine.exits()).enumerate();
+        words
+            .map(|(n, (shared, exits))| VcpuSample {
+                is_shared,
+                ..VcpuSample::read(shared, exits, self.vcpu_time(n))
+            })
+            .collect()
     }
 
     /// Stops the vCPUs and waits for their threads to end. A thread that does not end keeps its machine

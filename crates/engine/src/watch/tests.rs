@@ -147,7 +147,10 @@ fn a_firmware_that_does_not_come_up_is_charged_and_one_that_did_cannot_go_back()
     played.sample.vcpus[1].state = 0;
     let (at, charge) = played.play(MINUTE, |played| played.sample.vcpus[1].cpu += LOOK).expect("a charge");
     seconds(29.9..30.5, at);
-    assert_eq!(charge.line, "the firmware does not come up within 30s");
+    assert_eq!(
+        charge.line,
+        "the firmware does not come up within 30s (vCPU 1: 30.1 s of CPU, 0 register accesses)"
+    );
 
     let mut played = Played::new(1);
     played.play(Duration::from_secs(1), Played::answer);

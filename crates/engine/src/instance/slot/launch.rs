@@ -17,7 +17,7 @@ use crate::routes;
 use crate::shortages::Shortages;
 use crate::take_down::TakeDown;
 use crate::task::{Progress, Task};
-use crate::watch::{Rules, Watch};
+use crate::watch::Watch;
 
 impl Slot {
     /// Begins to launch a guest in this slot ([`Slot::look_at_launch`]).
@@ -142,7 +142,7 @@ impl Slot {
             return Ok(true);
         }
         let waited = now.saturating_duration_since(since.max(run.started));
-        if let Some(line) = run.router.fault().or_else(|| Rules::default().late_boot(waited)) {
+        if let Some(line) = run.router.fault().or_else(|| run.router.router.late_boot(waited)) {
             self.take_down(State::Stopped, now);
             bail!("router {}: {line}", self.plan.name);
         }
