@@ -1,12 +1,21 @@
 use std::fs::Permissions;
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
+use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 use std::time::Instant;
 
 use rustix::thread::UnshareFlags;
 
 use super::socket_broker::PAUSE;
 use super::*;
+
+/// Taken by tests that close a socket for good, and exclusively to start a child: it has copies of all descriptors until it
+/// executes its program.
+static STARTS: RwLock<()> = RwLock::new(());
+
+fn nobody_starts() -> RwLockReadGuard<'static, ()> {
+    STARTS.read().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Sends something through a connection, and receives it at the other end.
 fn meet(mut here: &UnixStream, mut there: &UnixStream) {
@@ -36,6 +45,7 @@ fn peers_come_one_after_the_other_to_a_socket_of_ours() {
 
 #[test]
 fn who_may_open_nothing_is_connected_as_often_as_it_asks() {
+    let _started = nobody_starts();
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("a.sock");
     let door = Door::connect(&path).expect("a door");
@@ -66,6 +76,7 @@ fn who_may_open_nothing_is_connected_as_often_as_it_asks() {
 
 #[test]
 fn a_path_that_is_taken_is_left_alone_and_a_deserted_one_is_not() {
+    let _started = nobody_starts();
     let folder = tempfile::tempdir().expect("a folder");
     let (file, socket) = (folder.path().join("file"), folder.path().join("socket"));
     fs::write(&file, "mine").expect("a file");
@@ -84,6 +95,7 @@ fn a_path_that_is_taken_is_left_alone_and_a_deserted_one_is_not() {
 
 #[test]
 fn a_socket_whose_program_is_about_to_listen_is_not_deserted() {
+    let _started = nobody_starts();
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("a.sock");
     let socket = || {
@@ -194,7 +206,11 @@ fn who_is_at_the_other_end_is_known_by_number() {
     other
         .arg("-c")
         .arg("import socket, sys; s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]); s.recv(1)");
-    let Ok(mut other) = other.arg(&path).spawn() else {
+    let started = {
+        let _alone = STARTS.write().unwrap_or_else(PoisonError::into_inner);
+        other.arg(&path).spawn()
+    };
+    let Ok(mut other) = started else {
         println!("SKIPPED: no python3");
         return;
     };

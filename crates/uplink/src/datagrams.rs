@@ -157,6 +157,8 @@ fn word(data: &[u8], at: usize) -> Option<u32> {
 mod tests {
     use std::time::{Duration, Instant};
 
+    use rustix::net::getsockname;
+
     use super::*;
 
     /// Receives within ten seconds.
@@ -177,10 +179,9 @@ mod tests {
         for (loopback, is_ipv6) in
             [(IpAddr::from(Ipv4Addr::LOCALHOST), false), (IpAddr::from(Ipv6Addr::LOCALHOST), true)]
         {
-            let free = UdpSocket::bind((loopback, 0)).expect("a port");
-            let port = free.local_addr().expect("its number").port();
-            drop(free);
-            let datagrams = Datagrams::open(port, is_ipv6).expect("a socket");
+            let datagrams = Datagrams::open(0, is_ipv6).expect("a socket");
+            let bound = getsockname(&datagrams.0).expect("bound").try_into();
+            let port = SocketAddr::port(&bound.expect("an address"));
             let sender = sender(SocketAddr::new(loopback, 0), 255).expect("a socket");
             sender.send_to(&[7; 24], (loopback, port)).expect("sent");
             let (octets, origin) = received(&datagrams);

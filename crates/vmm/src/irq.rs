@@ -215,35 +215,52 @@ impl IrqRouter {
 
     /// Sets the message of a line, or masks it (`None`).
     pub fn route(&self, line: &IrqLine, message: Option<Message>) -> Result<()> {
-        let Some(mut message) = message else {
-            self.listen(line, false)?;
-            line.mask();
-            return Ok(());
-        };
-        // A Linux kernel has vectors of its own.
-        let ours = !matches!(line.lent, ExternalSignal::No) && self.ram.is_of_firmware();
-        if ours && message.data == u32::from(map::MESSAGE_VECTOR) {
-            message.data = u32::from(map::PEER_VECTOR);
+        if let Some(message) = message {
+            return self.route_all(&[(line, message)]);
         }
-        if let (Some(vm), Wire::Event { gsi, .. }) = (&self.vm, &line.wire) {
-            self.route_gsi(vm, *gsi, message)?;
-        }
-        // All interrupts of the firmware use the same vector; they differ in the vCPU.
-        let vcpu = (message.address >> 12 & 0xff) as usize;
-        let mailbox = self.ram.shared().mailbox.get(vcpu);
-        let mailbox = mailbox.map_or(std::ptr::null_mut(), |word| std::ptr::from_ref(&word.0).cast_mut());
-        line.mailbox.store(mailbox, Ordering::Release);
-        self.listen(line, true)?;
-        line.unmask();
+        self.listen(line, false)?;
+        line.mask();
         Ok(())
     }
 
-    fn route_gsi(&self, vm: &VmFd, gsi: u32, message: Message) -> Result<()> {
-        let mut routes = self.routes.lock().unwrap_or_else(PoisonError::into_inner);
-        if routes.messages.insert(gsi, message) != Some(message) {
-            routes.set(vm)?;
+    /// Sets the messages of several lines. KVM's routing table is replaced once for all of them: each time waits for
+    /// the table's readers, which takes seconds on a host that has stopped one of them.
+    pub(crate) fn route_all(&self, lines: &[(&IrqLine, Message)]) -> Result<()> {
+        let lines = lines.iter().map(|(line, message)| (*line, self.sent_by(line, *message)));
+        let lines: Vec<_> = lines.collect();
+        if let Some(vm) = &self.vm {
+            self.route_gsis(vm, &lines)?;
+        }
+        for (line, message) in lines {
+            // All interrupts of the firmware use the same vector; they differ in the vCPU.
+            let vcpu = (message.address >> 12 & 0xff) as usize;
+            let mailbox = self.ram.shared().mailbox.get(vcpu);
+            let mailbox = mailbox.map_or(std::ptr::null_mut(), |word| std::ptr::from_ref(&word.0).cast_mut());
+            line.mailbox.store(mailbox, Ordering::Release);
+            self.listen(line, true)?;
+            line.unmask();
         }
         Ok(())
+    }
+
+    /// Returns the message that a line sends if the guest has set this one. A Linux kernel has vectors of its own.
+    fn sent_by(&self, line: &IrqLine, message: Message) -> Message {
+        let ours = !matches!(line.lent, ExternalSignal::No) && self.ram.is_of_firmware();
+        if ours && message.data == u32::from(map::MESSAGE_VECTOR) {
+            return Message { data: u32::from(map::PEER_VECTOR), ..message };
+        }
+        message
+    }
+
+    fn route_gsis(&self, vm: &VmFd, lines: &[(&IrqLine, Message)]) -> Result<()> {
+        let mut routes = self.routes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut is_changed = false;
+        for (line, message) in lines {
+            if let Wire::Event { gsi, .. } = &line.wire {
+                is_changed |= routes.messages.insert(*gsi, *message) != Some(*message);
+            }
+        }
+        if is_changed { routes.set(vm) } else { Ok(()) }
     }
 
     /// Creates the interrupt pin of NIC `nic`, which is low and leads to `vcpu`. To be called once.

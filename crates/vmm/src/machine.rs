@@ -109,7 +109,7 @@ impl Machine {
         let make = if pc { IrqRouter::of_pc } else { IrqRouter::new };
         let irqs = Arc::new(make(vm.clone(), ram.clone()));
         let wakers = if pc { 0 } else { vcpus };
-        let wakers = (0..wakers).map(|vcpu| waker(&irqs, vcpu)).collect::<Result<_>>()?;
+        let wakers = wakers_of(&irqs, wakers)?;
         Ok(Arc::new(Self {
             bus: Bus::new(ram.region()),
             coalesced: Arc::new(CoalescedMmio::new(vm.clone())),
@@ -238,9 +238,12 @@ fn write_orders(ram: &GuestRam, info: &BootInfo) -> Result<()> {
     ram.memory.write_slice(octets, GuestAddress(map::BOOT_INFO)).context("cannot write the boot information")
 }
 
-fn waker(irqs: &IrqRouter, vcpu: usize) -> Result<Arc<IrqLine>> {
-    let line = irqs.line()?;
-    let message = Message { address: map::APIC | (vcpu as u64) << 12, data: u32::from(INTERRUPT_VECTOR) };
-    irqs.route(&line, Some(message))?;
-    Ok(line)
+/// Creates the lines that wake the vCPUs.
+fn wakers_of(irqs: &IrqRouter, vcpus: usize) -> Result<Vec<Arc<IrqLine>>> {
+    let lines: Vec<_> = (0..vcpus).map(|_| irqs.line()).collect::<Result<_>>()?;
+    let data = u32::from(INTERRUPT_VECTOR);
+    let message = |vcpu: usize| Message { address: map::APIC | (vcpu as u64) << 12, data };
+    let routes: Vec<_> = lines.iter().enumerate().map(|(vcpu, line)| (&**line, message(vcpu))).collect();
+    irqs.route_all(&routes)?;
+    Ok(lines)
 }

@@ -25,8 +25,9 @@ pub(crate) const RFLAGS_INTERRUPTS: u64 = 0x202;
 /// The bit of RFLAGS that is always set.
 const RFLAGS_NONE: u64 = 2;
 const APIC_SPURIOUS: usize = 0xf0;
-/// Interval at which the other vCPUs look whether vCPU 0 has set up the devices.
-const LOOK: Duration = Duration::from_micros(200);
+/// First and longest pause between two looks of the other vCPUs whether vCPU 0 has set up the devices; each is twice as long as
+/// the one before.
+const LOOKS: [Duration; 2] = [Duration::from_micros(100), Duration::from_millis(5)];
 
 /// Reason why a vCPU stopped.
 #[derive(Debug, PartialEq, Eq)]
@@ -136,8 +137,10 @@ impl Vcpu {
     /// then and take CPU time from it.
     pub fn await_first(&self) {
         let first = &self.ram.shared().vcpus[0].state.0;
+        let [mut pause, longest] = LOOKS;
         while self.index > 0 && first.load(Acquire) == 0 && !self.stop.load(Acquire) {
-            thread::sleep(LOOK);
+            thread::sleep(pause);
+            pause = longest.min(2 * pause);
         }
     }
 

@@ -255,7 +255,8 @@ impl Guest {
 
     /// Returns the reason if it does not serve after this time; `None` if it has time left.
     pub(crate) fn late_boot(&self, waited: Duration) -> Option<String> {
-        Rules::default().late_boot(waited, &self.vcpu_samples())
+        let rules = Rules::default();
+        if waited < rules.boot { None } else { rules.late_boot(waited, &self.vcpu_samples()) }
     }
 
     /// Returns true if each vCPU serves its NICs.

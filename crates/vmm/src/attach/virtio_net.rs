@@ -1,5 +1,6 @@
 //! Connects a virtio-net model to the bus, event descriptors and the NIC's queues.
 
+use std::collections::BTreeSet;
 use std::io::{self, Write as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -102,6 +103,8 @@ fn build(
         doorbells: machine.doorbells().clone(),
         ram: machine.ram().clone(),
         running: Vec::new(),
+        is_started: false,
+        unrouted: BTreeSet::new(),
         connected: Vec::new(),
         longest,
         receiver,
@@ -128,6 +131,10 @@ struct NicDevice {
     ram: Arc<GuestRam>,
     /// The running queues.
     running: Vec<QueueSetup>,
+    /// True from the driver's start to its stop.
+    is_started: bool,
+    /// Vectors that were given messages while the device was not started; they are masked until its start.
+    unrouted: BTreeSet<u16>,
     /// Doorbells that are ioeventfds.
     connected: Vec<(u64, QueueRole)>,
     longest: usize,
@@ -258,6 +265,8 @@ impl NicDevice {
     }
 
     fn start(&mut self, start: &Start) -> Result<()> {
+        self.is_started = true;
+        self.route_vectors()?;
         let mut handed = Vec::new();
         for setup in &start.queues {
             let mut queue = DeviceQueue::new(self.ram.region(), &setup.layout, setup.features)
@@ -299,6 +308,7 @@ impl NicDevice {
     }
 
     fn stop(&mut self) {
+        self.is_started = false;
         if let Some(receiver) = &self.receiver {
             receiver.end();
         }
@@ -337,16 +347,40 @@ impl NicDevice {
         Some(line)
     }
 
+    /// Sets or masks a vector. Before the start, when a driver sets one after the other, messages are only noted:
+    /// the device interrupts nobody yet.
     fn vector_changed(&mut self, vector: u16) {
-        let message = self.model.message(vector).map(|m| Message { address: m.address, data: m.data });
-        if let Some(line) = self.lines.get(usize::from(vector))
-            && let Err(error) = self.irqs.route(line, message)
-        {
-            // Reported once: a guest can cause this any number of times.
-            if !std::mem::replace(&mut self.told, true) {
-                let _ = writeln!(io::stderr(), "ringroad: {error:#}");
-            }
+        let Some(line) = self.lines.get(usize::from(vector)).cloned() else { return };
+        let message = self.message(vector);
+        let is_noted = message.is_some() && !self.is_started;
+        if is_noted {
+            self.unrouted.insert(vector);
+        } else {
+            self.unrouted.remove(&vector);
+        }
+        let routed = self.irqs.route(&line, message.filter(|_| !is_noted));
+        if routed.map_err(|error| self.tell(&error)).is_err() {
             self.give_up();
+        }
+    }
+
+    /// Sets the vectors that were given messages before the start.
+    fn route_vectors(&mut self) -> Result<()> {
+        let vectors = std::mem::take(&mut self.unrouted);
+        let message = |vector| Some((&**self.lines.get(usize::from(vector))?, self.message(vector)?));
+        let lines: Vec<_> = vectors.into_iter().filter_map(message).collect();
+        let routed = self.irqs.route_all(&lines);
+        routed.inspect_err(|error| self.tell(error))
+    }
+
+    fn message(&self, vector: u16) -> Option<Message> {
+        self.model.message(vector).map(|m| Message { address: m.address, data: m.data })
+    }
+
+    /// Reports a fault of the host once: a guest can cause it any number of times.
+    fn tell(&mut self, error: &anyhow::Error) {
+        if !std::mem::replace(&mut self.told, true) {
+            let _ = writeln!(io::stderr(), "ringroad: {error:#}");
         }
     }
 

@@ -124,6 +124,31 @@ fn a_line_without_kvm_moves_the_mailbox_of_the_vcpu_that_its_message_names() {
 }
 
 #[test]
+fn several_lines_get_their_messages_at_once() {
+    let kvm = match crate::open_kvm() {
+        Ok(kvm) => kvm,
+        Err(error) => return println!("SKIPPED: {error:#}"),
+    };
+    let vm = Arc::new(kvm.create_vm().expect("a virtual machine"));
+    vm.create_irq_chip().expect("an interrupt controller");
+    let router = IrqRouter::new(Some(vm), ram());
+    let lines = [(); 3].map(|()| router.line().expect("a line"));
+    let message = |vcpu: u64| Message { address: 0xfee0_0000 | vcpu << 12, data: 0x40 };
+    let routed = |first: u64| -> Vec<_> { lines.iter().map(|line| &**line).zip((first..).map(message)).collect() };
+    lines[1].signal();
+    router.route_all(&routed(0)).expect("routes");
+    let mailbox = |vcpu: usize| router.ram.shared().mailbox[vcpu].0.load(Ordering::Acquire);
+    assert_eq!([0, 1, 2].map(mailbox), [0, 1, 0], "what waited is sent");
+    // Other messages: those of before are gone.
+    router.route_all(&routed(1)).expect("routes");
+    lines.iter().for_each(|line| line.signal());
+    assert_eq!([0, 1, 2, 3].map(mailbox), [0, 2, 1, 1]);
+    let routes = router.routes.lock().expect("nobody failed");
+    let set: Vec<_> = routes.messages.values().copied().collect();
+    assert_eq!(set, [1, 2, 3].map(message));
+}
+
+#[test]
 fn a_pin_without_kvm_moves_the_mailbox_when_it_rises() {
     let router = IrqRouter::new(None, ram());
     let pin = router.pin(1, 3).expect("a pin");

@@ -17,6 +17,8 @@ use crate::requirements::tests::{served, wanted};
 
 /// Time limit of every wait, even on a busy host. Each wait ends as soon as its condition holds.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// Port of the tunnel's own end, below those that the kernel gives away.
+const NEAR: u16 = 4790;
 /// More octets than all frames of a check occupy in the kernel.
 const ROOM: usize = 32 << 20;
 
@@ -30,11 +32,14 @@ fn has_room() -> bool {
     is_root
 }
 
-/// Returns a socket at a loopback address of its own: a port that one test has just closed is not bound by another one.
-fn socket() -> UdpSocket {
+/// Returns a loopback address that no other test uses.
+fn address() -> Ipv4Addr {
     static NEXT: AtomicU8 = AtomicU8::new(1);
-    let address = Ipv4Addr::new(127, 0, 1, NEXT.fetch_add(1, Ordering::Relaxed));
-    UdpSocket::bind((address, 0)).expect("a socket")
+    Ipv4Addr::new(127, 0, 1, NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+fn socket() -> UdpSocket {
+    UdpSocket::bind((address(), 0)).expect("a socket")
 }
 
 /// A tunnel to a UDP socket.
@@ -61,7 +66,8 @@ impl Bench {
     fn of(wanted: NicRequirements) -> Self {
         let far = socket();
         sockopt::set_socket_recv_buffer_size_force(&far, ROOM).expect("room");
-        let near = socket().local_addr().expect("an address");
+        // Never bound before: a child that another test starts has copies of sockets that are closed meanwhile.
+        let near = SocketAddr::from((address(), NEAR));
         let attach = format!("udp:{near}-{}", far.local_addr().expect("an address"));
         let mut ports = served(&NicRequirements { attach: Attach::read(&attach).expect("good"), ..wanted });
         far.connect(near).expect("the other end");
