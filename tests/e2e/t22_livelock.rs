@@ -14,8 +14,11 @@ use ledger::{ApplicationTally, Group};
 const MAC: [u8; 6] = [2, 0, 0, 0, 22, 1];
 /// Time that the application spends on a frame.
 const WORK_NS: u32 = 20_000;
-/// Offered frames a second: within the capacity of driver and application, and far beyond it.
-const LITTLE: f64 = 1_000.0;
+/// Maximum number of frames that wait for the application: as many as a ring has entries, which is the most.
+const QUEUE: u32 = 1024;
+/// Offered frames a second: within the capacity of driver and application, even if the vCPU gets no CPU for seconds while the
+/// generator does (then they wait in ring and queue); and far beyond it.
+const LITTLE: f64 = 200.0;
 const MUCH: f64 = 150_000.0;
 /// Number of frames that suffices for a verdict.
 const ENOUGH: u64 = 300;
@@ -31,7 +34,7 @@ fn start(mode: &str, protected: bool, rate: f64) -> (Guest, IoThread) {
     let plan = config::parse(&text, "t22.toml").expect("a good file").routers.remove(0);
     let traffic = TrafficInfo {
         work_ns: WORK_NS,
-        queue_len: 256,
+        queue_len: QUEUE,
         protected: u32::from(protected),
         ..TrafficInfo::default()
     };

@@ -28,15 +28,19 @@ pub struct TimeLimits {
     pub start: Duration,
     /// For its init to exit after the request to do so.
     pub asked: Duration,
-    /// For the container to end after it was killed, and then for `lxc-start` to exit. This limit applies at most twice.
+    /// For LXC to kill the container, and then for `lxc-start` to exit. This limit applies at most twice.
     pub killed: Duration,
+    /// For `lxc-start` to exit after we have killed the container's init.
+    pub init_killed: Duration,
+    /// For the kernel to end `lxc-start` after we have killed that too.
+    pub monitor_killed: Duration,
 }
 
 impl Default for TimeLimits {
-    /// 20 s, 10 s, and 5 s.
+    /// 20 s, 10 s, and 5 s for each of the others.
     fn default() -> Self {
         let [start, asked, killed] = [20, 10, 5].map(Duration::from_secs);
-        Self { start, asked, killed }
+        Self { start, asked, killed, init_killed: killed, monitor_killed: killed }
     }
 }
 
@@ -199,7 +203,7 @@ impl Running {
     }
 
     fn end(&mut self) -> Result<StopOutcome, Error> {
-        let TimeLimits { asked, killed, .. } = self.patience;
+        let TimeLimits { asked, killed, init_killed, monitor_killed, .. } = self.patience;
         let seconds = asked.as_secs().to_string();
         let (ask, kill) = (["-t", seconds.as_str()], ["-k"]);
         let (more, patience) = if self.own_init { (&ask[..], asked + killed) } else { (&kill[..], killed) };
@@ -210,12 +214,12 @@ impl Running {
             return Ok(StopOutcome::InTime);
         }
         self.kill_init();
-        if self.ends_within(killed)? {
+        if self.ends_within(init_killed)? {
             return Ok(StopOutcome::Killed);
         }
         // Fails if it has exited already.
         let _ = self.child.kill();
-        if self.ends_within(killed)? {
+        if self.ends_within(monitor_killed)? {
             return Ok(StopOutcome::MonitorKilled);
         }
         Err(Error::Stuck { name: self.left.name.clone(), pid: self.child.id() })
@@ -248,10 +252,10 @@ impl Drop for Running {
         if !self.is_removed {
             // Killing the init first lets `lxc-start` return the interfaces that it has moved.
             self.kill_init();
-            let patience = if self.init.is_some() { self.patience.killed } else { Duration::ZERO };
+            let patience = if self.init.is_some() { self.patience.init_killed } else { Duration::ZERO };
             if !self.ends_within(patience).unwrap_or(false) {
                 let _ = self.child.kill();
-                let _ = self.ends_within(self.patience.killed);
+                let _ = self.ends_within(self.patience.monitor_killed);
             }
             let _ = self.left.remove();
         }

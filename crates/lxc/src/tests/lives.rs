@@ -12,7 +12,7 @@ const LONG: Duration = Duration::from_secs(60);
 const SHORT: Duration = Duration::from_millis(50);
 
 fn patience() -> TimeLimits {
-    TimeLimits { start: LONG, asked: SHORT, killed: LONG }
+    TimeLimits { start: LONG, asked: SHORT, killed: LONG, init_killed: LONG, monitor_killed: LONG }
 }
 
 fn start(fakes: &Fakes, patience: TimeLimits) -> Result<Running, Error> {
@@ -40,7 +40,7 @@ fn one_runs_and_ends_as_asked() {
 #[test]
 fn one_whose_lxc_hangs_on_stop_is_killed() {
     let fakes = Fakes::new(STAYS, TELLS, HANGS);
-    let patience = TimeLimits { killed: Duration::from_secs(1), ..patience() };
+    let patience = TimeLimits { killed: SHORT, ..patience() };
     assert_eq!(start(&fakes, patience).expect("it runs").stop().expect("it ends"), StopOutcome::Killed);
     assert!(is_gone(&fakes));
 }
@@ -50,7 +50,7 @@ fn one_whose_lxc_hangs_on_stop_is_killed() {
 fn a_monitor_that_hangs_is_killed() {
     let init = "sleep 1000 >/dev/null 2>&1 & echo $! >\"$2/$4/pid\"; kill -STOP $$";
     let fakes = Fakes::new(init, TELLS, HANGS);
-    let patience = TimeLimits { killed: Duration::from_secs(1), ..patience() };
+    let patience = TimeLimits { killed: SHORT, init_killed: SHORT, ..patience() };
     assert_eq!(
         start(&fakes, patience).expect("it runs").stop().expect("it ends"),
         StopOutcome::MonitorKilled

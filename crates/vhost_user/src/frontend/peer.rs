@@ -12,6 +12,7 @@
 //! exchanges messages (`messaging`). All waits for a peer are bounded, provided that [`Peer::interrupt_blocked_writers`] is
 //! called regularly.
 
+mod observed_limit;
 mod stage;
 
 use std::path::{Path, PathBuf};
@@ -23,15 +24,17 @@ use anyhow::{Context, Result};
 use door::Door;
 use nic_port::{NicQueues, Receiver, SetUp};
 use sandbox::{Class, Confinement};
+use signals::interrupt::END_LIMIT;
 use threads::Thread;
 use vmm_sys_util::eventfd::{EFD_CLOEXEC, EFD_NONBLOCK, EventFd};
 
 use super::messaging::talk;
 use super::session::Offer;
+use observed_limit::ObservedLimit;
 use stage::ConnectionStateMachine;
 
-/// Time limit for a driver that waits for the return of its queues. A peer has less than that.
-const END_LIMIT: Duration = Duration::from_secs(2);
+/// Time limit, in observed time, for a driver that waits for the return of its queues. A peer has less than that.
+const RETURN_LIMIT: Duration = Duration::from_secs(2);
 /// Maximum number of queue pairs of a NIC.
 const MOST_PAIRS: usize = 16;
 
@@ -271,8 +274,8 @@ impl Drop for Peer {
     fn drop(&mut self) {
         self.shared.quit.store(true, Ordering::Release);
         self.shared.ring();
-        // One thread ends the other once the peer has returned the queues; the peer may block it in a
-        // doorbell.
+        // One thread ends the other once the peer has returned the queues, or the observed time for that is over;
+        // the peer may block it in a doorbell.
         Thread::urge_all(&mut self.threads, END_LIMIT, |_, _| self.shared.interrupt_blocked_writers());
     }
 }
@@ -307,13 +310,12 @@ impl Receiver for PeerReceiver {
         if !std::mem::take(&mut wishes.recalled) {
             return;
         }
-        let (turn, end) = (wishes.turn, Instant::now() + END_LIMIT);
+        let (turn, mut limit) = (wishes.turn, ObservedLimit::new(RETURN_LIMIT, Instant::now()));
         while wishes.settled < turn && !self.0.quit.load(Ordering::Acquire) {
-            let left = end.saturating_duration_since(Instant::now());
-            if left.is_zero() {
+            if limit.is_over(Instant::now()) {
                 return;
             }
-            wishes = wait(&self.0.changed, wishes, left);
+            wishes = wait(&self.0.changed, wishes, limit.pause());
         }
     }
 }

@@ -13,12 +13,13 @@ use nic_port::SetUp;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use vmm_sys_util::eventfd::EventFd;
 
+use super::observed_limit::ObservedLimit;
 use super::{Clock, Shared, Status};
 use crate::frontend::event::{EventFdExt, take};
 use crate::frontend::messaging::{Job, Outcome};
 use crate::frontend::session::{Refused, Session};
 
-/// Time limit of the peer for the messages of one job.
+/// Time limit of the peer for the messages of one job, in observed time.
 pub(super) const ANSWER: Duration = Duration::from_secs(1);
 /// Pause before the first attempt after a failed one; doubled for each further one.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
@@ -59,9 +60,9 @@ impl Topic {
 
 enum Stage {
     Away,
-    /// Messages are being exchanged; with deadline, and what the peer has been handed.
+    /// Messages are being exchanged; with time limit (`None` once it is over), and what the peer has been handed.
     Talking {
-        until: Option<Instant>,
+        limit: Option<ObservedLimit>,
         given: Option<HandedOver>,
         topic: Topic,
     },
@@ -106,12 +107,16 @@ impl ConnectionStateMachine {
             let talked = self.talks();
             self.step((self.clock)());
             self.publish();
-            // Wishes that changed during the exchange do not signal again.
-            let goes_on = talked && !self.talks();
+            // Wishes that changed during the exchange do not signal again, and the last pause need not pass before the end.
+            let goes_on = (talked || self.quits()) && !self.talks();
             if !self.over && !goes_on {
                 self.wait((self.clock)());
             }
         }
+    }
+
+    fn quits(&self) -> bool {
+        self.shared.quit.load(Ordering::Acquire)
     }
 
     fn talks(&self) -> bool {
@@ -121,10 +126,10 @@ impl ConnectionStateMachine {
     fn step(&mut self, now: Instant) {
         let _ = self.shared.news.read();
         let _ = self.done.read();
-        let quits = self.shared.quit.load(Ordering::Acquire);
+        let quits = self.quits();
         self.stage = match std::mem::replace(&mut self.stage, Stage::Away) {
             Stage::Away => self.look_for_one(now, quits),
-            Stage::Talking { until, given, topic } => self.listen(now, until, given, topic),
+            Stage::Talking { limit, given, topic } => self.listen(now, limit, given, topic),
             Stage::Idle(session) => self.idle(session, now, quits),
             Stage::Serving(session, given) => self.serve(session, given, now, quits),
         };
@@ -182,7 +187,7 @@ impl ConnectionStateMachine {
     fn say(&mut self, job: Job, given: Option<HandedOver>, now: Instant) -> Stage {
         let topic = Topic::of(&job);
         match self.jobs.send(job) {
-            Ok(()) => Stage::Talking { until: Some(now + ANSWER), given, topic },
+            Ok(()) => Stage::Talking { limit: Some(ObservedLimit::new(ANSWER, now)), given, topic },
             Err(_) => self.disconnect("its thread has ended".to_owned(), now + LOOK),
         }
     }
@@ -191,7 +196,7 @@ impl ConnectionStateMachine {
     fn listen(
         &mut self,
         now: Instant,
-        until: Option<Instant>,
+        mut limit: Option<ObservedLimit>,
         given: Option<HandedOver>,
         topic: Topic,
     ) -> Stage {
@@ -210,18 +215,17 @@ impl ConnectionStateMachine {
                 }
                 self.shared.counters.refused.add(1);
                 self.put_off(now);
-                let late = if until.is_none() { " (it did not answer in time)" } else { "" };
+                let late = if limit.is_none() { " (it did not answer in time)" } else { "" };
                 self.disconnect(format!("{why}{late}"), now)
             }
             Err(TryRecvError::Empty) => {
                 let unwanted = given.as_ref().is_some_and(|given| self.shared.lock().turn != given.turn);
-                if until.is_some_and(|until| now >= until)
-                    || (unwanted && topic != Topic::Stop && until.is_some())
-                {
+                let unwanted = unwanted && topic != Topic::Stop;
+                if limit.as_mut().is_some_and(|limit| limit.is_over(now) || unwanted) {
                     self.cut();
-                    return Stage::Talking { until: None, given, topic };
+                    limit = None;
                 }
-                Stage::Talking { until, given, topic }
+                Stage::Talking { limit, given, topic }
             }
             Err(TryRecvError::Disconnected) => self.disconnect("its thread has ended".to_owned(), now + LOOK),
         }
@@ -338,9 +342,9 @@ impl ConnectionStateMachine {
                 fds.push(self.door.bell());
                 until = until.min(self.next);
             }
-            Stage::Talking { until: end, .. } => {
+            Stage::Talking { limit, .. } => {
                 fds.push(self.done.as_fd_borrowed());
-                until = end.map_or(until, |end| until.min(end));
+                until = limit.map_or(until, |limit| now + limit.pause());
             }
             Stage::Idle(_) => fds.extend(self.stream.as_ref().map(AsFd::as_fd)),
             Stage::Serving(_, given) => {

@@ -7,6 +7,7 @@ use std::thread;
 
 use nic::virtio_net::features;
 
+use super::observed_limit::LONGEST_STEP;
 use super::stage::ANSWER;
 use super::*;
 
@@ -55,14 +56,29 @@ fn until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// A clock that stands still until it is advanced: a peer that behaves is never late.
+/// A clock that stands still until it is advanced: a peer that behaves is never late. With the number of its readings.
 #[derive(Clone, Default)]
-struct Moved(Arc<Mutex<Duration>>);
+struct Moved(Arc<Mutex<(Duration, u64)>>);
 
 impl Moved {
     fn clock(&self) -> Clock {
         let (start, moved) = (Instant::now(), self.0.clone());
-        Arc::new(move || start + *moved.lock().unwrap())
+        Arc::new(move || {
+            let (time, readings) = &mut *moved.lock().unwrap();
+            *readings += 1;
+            start + *time
+        })
+    }
+
+    fn readings(&self) -> u64 {
+        self.0.lock().unwrap().1
+    }
+
+    /// Advances the clock, and returns the number of readings before.
+    fn advance(&self, more: Duration) -> u64 {
+        let (time, readings) = &mut *self.0.lock().unwrap();
+        *time += more;
+        *readings
     }
 }
 
@@ -86,10 +102,19 @@ fn meeting() -> Meeting {
 }
 
 impl Meeting {
-    /// Advances the clock.
+    /// Advances the clock, and waits until that was looked at: it is read for each look, and once between two looks.
     fn passes(&self, time: Duration) {
-        *self.moved.0.lock().unwrap() += time;
+        let before = self.moved.advance(time);
         self.peer.shared.ring();
+        until("a look", || self.moved.readings() >= before + 2);
+    }
+
+    /// Lets the time limit for answers pass, in steps that count in full; `act` comes before each.
+    fn answer_passes(&self, mut act: impl FnMut()) {
+        for _ in 0..ANSWER.as_millis().div_ceil(LONGEST_STEP.as_millis()) {
+            act();
+            self.passes(LONGEST_STEP);
+        }
     }
 
     /// Accepts the next connection. The pause before it passes in steps that are short compared with the time
@@ -140,7 +165,7 @@ fn a_peer_that_says_nothing_is_left() {
     let why = meeting.refused(|mut stream| {
         is_asked(&mut stream);
         kept = Some(stream);
-        meeting.passes(ANSWER);
+        meeting.answer_passes(|| ());
     });
     assert!(why.contains("did not answer in time"), "{why}");
     meeting.is_well();
@@ -153,14 +178,23 @@ fn a_peer_that_answers_in_crumbs_is_left() {
     let why = meeting.refused(|mut stream| {
         is_asked(&mut stream);
         // A header octet by octet, too slowly in the end.
-        for _ in 0..5 {
-            stream.write_all(&[1]).expect("it listens");
-            meeting.passes(ANSWER / 5);
-        }
+        meeting.answer_passes(|| stream.write_all(&[1]).expect("it listens"));
         kept = Some(stream);
     });
     assert!(why.contains("VHOST_USER_GET_FEATURES"), "{why}");
     meeting.is_well();
+}
+
+/// As when the host gives neither us nor the peer a CPU for a while.
+#[test]
+fn a_peer_is_not_late_by_time_that_nobody_has_looked_at() {
+    let meeting = meeting();
+    let mut stream = meeting.accept();
+    is_asked(&mut stream);
+    meeting.passes(ANSWER * 100);
+    answer(&mut stream, GET_FEATURES, features::VERSION_1);
+    until("there", || meeting.peer.status() == (Status::Idle, None));
+    assert_eq!(meeting.peer.counters().refused.get(), 0);
 }
 
 #[test]
