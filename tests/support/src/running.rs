@@ -110,9 +110,9 @@ impl Running {
         Ok(kill_process(pid, signal)?)
     }
 
-    /// Waits until the ledgers of all routers of this `ringroad run` add up and do not change.
-    pub fn settle(&self) {
-        settled::wait(self.id());
+    /// Waits until the ledgers of all routers of this `ringroad run` add up and do not change; returns false if frames never rest.
+    pub fn settle(&self) -> bool {
+        settled::wait(self.id())
     }
 
     /// Counters of this `ringroad run` so far; empty if it does not answer.

@@ -32,24 +32,25 @@ const LONG: Duration = Duration::from_secs(60);
 
 /// Waits until the ledgers of all routers of a run add up and do not change; `supervisor` is the run's process.
 ///
-/// It returns at once if the run does not answer. If frames never rest, it says so in the test's output.
-pub(crate) fn wait(supervisor: u32) {
-    let Some(mut client) = client(supervisor) else { return };
+/// It returns at once if the run does not answer. If frames never rest, it says so in the test's output, and returns false.
+pub(crate) fn wait(supervisor: u32) -> bool {
+    let Some(mut client) = client(supervisor) else { return true };
     let mut looks = Looks::default();
     for _ in 0..MOST_LOOKS {
         let asleep = all_sleep(children_of(supervisor).iter().map(|child| child.id));
         let counters = match Counters::running(&mut client) {
             Ok(counters) => Some(counters),
             Err(error) if is_to_be_asked_again(&error) => None,
-            Err(_) => return,
+            Err(_) => return true,
         };
         looks.add(counters.as_ref().map(Counters::frames), asleep);
         if looks.are_enough(counters.is_some_and(|counters| adds_up(&counters))) {
-            return;
+            return true;
         }
         thread::sleep(LOOK);
     }
     eprintln!("frames of the run with process {supervisor} do not rest: {looks:?}");
+    false
 }
 
 /// Readings so far.
