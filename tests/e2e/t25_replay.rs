@@ -78,7 +78,7 @@ fn played(count: u32, gap: Duration, pace: &str) -> Duration {
     run.wait_for_line(PATIENCE, |line| line.contains(&over)).expect("it is told");
     let took = since.elapsed();
     let out = folder.path().join("out.pcap");
-    run.settle();
+    assert!(run.settle(), "frames do not rest");
     run.signal(Signal::TERM).expect("signalled");
     let done = run.wait(PATIENCE).expect("it ends");
     assert!(done.status.success(), "{}", done.stderr);

@@ -139,6 +139,19 @@ fn descriptors(pid: u32) -> usize {
     Process::look(pid).expect("it runs").descriptors().expect("they can be counted")
 }
 
+/// Number of descriptors of a process that does not open or close any for half a second.
+fn steady_descriptors(pid: u32) -> usize {
+    let (mut count, mut same) = (descriptors(pid), 0);
+    let end = Instant::now() + PATIENCE;
+    while same < 20 {
+        assert!(Instant::now() < end, "descriptors come and go: {count}");
+        std::thread::sleep(Duration::from_millis(25));
+        let now = descriptors(pid);
+        (count, same) = (now, if now == count { same + 1 } else { 0 });
+    }
+    count
+}
+
 /// Checks that at least 97 % of the datagrams sent so far have arrived.
 fn undisturbed(flow: &Flow, what: &str) {
     let sent = flow.so_far().sent;
@@ -168,7 +181,7 @@ fn it_dies_alone_and_comes_back() {
         through.resumes(PATIENCE).expect("traffic resumes");
         assert_eq!(number(&status(&stage, "near"), "data_plane"), plane, "nobody else has died");
         // Descriptors of the process that died may be closed only after the next one forwards.
-        let most = *held.get_or_insert_with(|| descriptors(plane));
+        let most = *held.get_or_insert_with(|| steady_descriptors(plane));
         let end = Instant::now() + PATIENCE;
         while descriptors(plane) > most {
             assert!(Instant::now() < end, "descriptors are left: {most} {}", descriptors(plane));

@@ -13,9 +13,10 @@ const RINGROAD: &str = env!("CARGO_BIN_EXE_ringroad");
 /// Timeout of every step, generous for a busy host.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Datagrams a second.
-const RATE: u32 = 1000;
-/// Most frames that a thread moves at once.
-const BURST: u64 = 64;
+const RATE: u32 = 200;
+/// Most frames that may pass in the first interval, those of a second: a NIC that is in use learns of its cable a little later, and
+/// each thread on the way may wait for a CPU.
+const LATE: u64 = RATE as u64;
 
 fn file(name: &str, nic: &str) -> String {
     format!(
@@ -31,8 +32,8 @@ fn set(stage: &Stage, nic: &str, link: &str) {
     assert!(done.status.success(), "{nic} {link}: {}", done.stderr);
 }
 
-/// Watches a router until it has dropped frames for lack of a cable in some interval; none may have passed there. In the first such
-/// interval, possibly the last before the host notices the missing carrier, a burst in flight may be counted.
+/// Watches a router until it has dropped frames for lack of a cable in an interval in which none passed; only in the first interval,
+/// possibly the last before the NIC notices that the cable is missing, some may pass.
 fn none_passes(stage: &Stage, name: &str, way: &str) {
     let end = Instant::now() + PATIENCE;
     for look in 0.. {
@@ -41,9 +42,9 @@ fn none_passes(stage: &Stage, name: &str, way: &str) {
         let moved: Value = serde_json::from_str(&done.stdout).expect("JSON");
         let moved =
             |counter: &str| moved["counters"][format!("{name}.{way}.{counter}")].as_u64().unwrap_or(0);
-        let (passed, most) = (moved("frames"), if look == 0 { BURST } else { 0 });
+        let (passed, most) = (moved("frames"), if look == 0 { LATE } else { 0 });
         assert!(passed <= most, "{passed} frames pass by {name}.{way}");
-        if moved("drop_not_running") > 0 {
+        if moved("drop_not_running") > 0 && passed == 0 {
             return;
         }
         assert!(Instant::now() < end, "nothing is lost at {name}.{way}");

@@ -18,8 +18,8 @@ use rustix::net::{
 };
 use uplink::Netns;
 
-/// Longest wait for an answer; the first one involves ARP on both sides.
-const PATIENCE: Duration = Duration::from_secs(3);
+/// Longest wait for an answer; the first one involves ARP on both sides, and a busy host lets each thread on the way wait for a CPU.
+const PATIENCE: Duration = Duration::from_secs(30);
 const ICMP_ECHO_REPLY: u8 = 0;
 const ICMP_ECHO: u8 = 8;
 const ICMP_TIME_EXCEEDED: u8 = 11;

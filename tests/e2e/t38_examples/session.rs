@@ -105,6 +105,7 @@ impl Session {
             thread::sleep(LOOK);
         }
         self.command(BE_QUIET);
+        // Control planes of some examples send all the time.
         run.settle();
         run.signal(Signal::TERM).expect("signalled");
         let done = run.wait(PATIENCE).expect("it ends");

@@ -21,6 +21,22 @@ pub fn threads_of(pid: u32) -> Result<BTreeMap<u32, String>> {
     Ok(ids.filter_map(named).collect())
 }
 
+/// Returns true if each thread of these processes sleeps: none runs, waits for a CPU, or is within a call of the kernel that
+/// cannot be interrupted.
+pub(crate) fn all_sleep(processes: impl IntoIterator<Item = u32>) -> bool {
+    processes.into_iter().all(|process| {
+        let threads = threads_of(process).unwrap_or_default();
+        threads.keys().all(|thread| !matches!(state_of(process, *thread), Some('R' | 'D')))
+    })
+}
+
+/// State of a thread, as the kernel's letter; none if it has ended.
+fn state_of(process: u32, thread: u32) -> Option<char> {
+    let text = fs::read_to_string(format!("/proc/{process}/task/{thread}/stat")).ok()?;
+    // The name, in brackets, may contain any character.
+    text.rsplit_once(')')?.1.trim_start().chars().next()
+}
+
 /// One process, as it was when examined.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Process {

@@ -11,8 +11,9 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{Counters, settled};
 
-/// Time that a process gets to end after SIGTERM before it is killed.
-const GRACE: Duration = Duration::from_secs(5);
+/// Time that a process gets to end after SIGTERM before it is killed. A run waits for the kernel to close its virtual machines and
+/// links, which may take many seconds on a busy host, and what a killed one leaves behind fails other tests.
+const GRACE: Duration = Duration::from_secs(60);
 /// Time for which output may still arrive after the process has ended (its own children may hold the pipe).
 const LAST_WORDS: Duration = Duration::from_secs(20);
 
@@ -109,9 +110,9 @@ impl Running {
         Ok(kill_process(pid, signal)?)
     }
 
-    /// Waits until the ledgers of all routers of this `ringroad run` add up and do not change.
-    pub fn settle(&self) {
-        settled::wait(self.id());
+    /// Waits until the ledgers of all routers of this `ringroad run` add up and do not change; returns false if frames never rest.
+    pub fn settle(&self) -> bool {
+        settled::wait(self.id())
     }
 
     /// Counters of this `ringroad run` so far; empty if it does not answer.

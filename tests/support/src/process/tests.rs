@@ -2,7 +2,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use super::{Process, children_of, descendants_of, threads_of};
+use super::{Process, all_sleep, children_of, descendants_of, threads_of};
 use crate::Running;
 
 #[test]
@@ -15,6 +15,18 @@ fn threads_have_names() {
     thread.thread().unpark();
     thread.join().expect("it ends");
     assert!(threads_of(u32::MAX).is_err());
+}
+
+#[test]
+fn a_thread_that_runs_does_not_sleep() {
+    let shell = |script: &str| Running::start(Command::new("sh").args(["-c", script])).expect("sh runs");
+    let sleeps = shell("exec sleep 50");
+    let mut spins = shell("echo up; while :; do :; done");
+    spins.wait_for_line(Duration::from_secs(60), |line| line == "up").expect("it runs");
+    while !all_sleep([sleeps.id()]) {
+        thread::yield_now();
+    }
+    assert!(!all_sleep([sleeps.id(), spins.id()]));
 }
 
 #[test]

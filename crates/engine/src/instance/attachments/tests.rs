@@ -10,7 +10,7 @@ use vmm::{Child, Firmware, Forker, Spawn, Spawned};
 
 use super::*;
 
-/// Time limit of every wait.
+/// Time limit of every wait: more than the search itself has (`LAUNCH_LIMIT`), whose time is that observed by looks.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Spawner that remembers the processes of the router `up`.
@@ -103,7 +103,7 @@ fn others_are_looked_after_while_what_a_nic_is_plugged_into_is_found() {
         let player = scope.spawn(|| {
             mortal.kill_last();
             let start = Instant::now();
-            while mortal.count() < 2 && !is_over.load(Ordering::Acquire) && start.elapsed() < PATIENCE / 2 {
+            while mortal.count() < 2 && !is_over.load(Ordering::Acquire) && start.elapsed() < PATIENCE {
                 std::thread::sleep(Duration::from_millis(2));
             }
             let others_lived = mortal.count() == 2 && !is_over.load(Ordering::Acquire);
