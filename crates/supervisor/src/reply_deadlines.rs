@@ -19,6 +19,10 @@ const BUSY: Duration = Duration::from_secs(32);
 const ROUTER: Duration = Duration::from_secs(2);
 /// After this time without an answer the data plane is reported as busy.
 pub(super) const LATE: Duration = Duration::from_secs(1);
+/// Time that the process of a router has for its part of counters that somebody may compare: those that a client asks for, and the last
+/// ones of a run. On a busy host a process may not run for more than a second. Less than [`ANSWER`]: one that is silent is still there
+/// then, and the counters that it reported last are used.
+pub(super) const PART: Duration = Duration::from_secs(5);
 /// Extension of a deadline that has passed: the supervisor itself may have had no CPU, which is no silence of
 /// the data plane.
 pub(super) const EXTENSION: Duration = Duration::from_millis(100);
@@ -78,12 +82,12 @@ impl ReplyDeadlines {
     /// Returns true if a request is outstanding for longer than a healthy data plane takes that is not busy.
     pub(super) fn is_late(&self, now: Instant) -> bool {
         let mut busy = self.busy.values().map(|(since, _)| since).chain(self.quick.values());
-        busy.any(|since| *since + LATE < now) || self.is_silent(now)
+        busy.any(|since| *since + LATE < now) || self.is_silent(LATE, now)
     }
 
-    /// Returns true if even a request for counters is late, which a busy data plane still answers.
-    pub(super) fn is_silent(&self, now: Instant) -> bool {
-        self.counters.values().any(|since| *since + LATE < now)
+    /// Returns true if even a request for counters, which a busy data plane still answers, is outstanding for longer than `most`.
+    pub(super) fn is_silent(&self, most: Duration, now: Instant) -> bool {
+        self.counters.values().any(|since| *since + most < now)
     }
 }
 
@@ -129,9 +133,12 @@ mod tests {
         deadlines.asked_for(7, 100, start);
         deadlines.asked_to_count(8, start + SECOND);
         assert_eq!(deadlines.deadline(), Some(start + 11 * SECOND));
-        assert!(!deadlines.is_silent(start + 2 * SECOND) && deadlines.is_silent(start + 3 * SECOND));
+        for most in [LATE, PART] {
+            let since = start + SECOND + most;
+            assert!(!deadlines.is_silent(most, since) && deadlines.is_silent(most, since + SECOND));
+        }
         deadlines.answered(8, start + 3 * SECOND);
-        assert!(!deadlines.is_silent(start + 9 * SECOND));
+        assert!(!deadlines.is_silent(LATE, start + 9 * SECOND));
     }
 
     #[test]
