@@ -102,8 +102,8 @@ pub use thread_placement::{Planned, planned};
 const SECOND: Duration = Duration::from_secs(1);
 /// Time limit for the last table at the end of a run: as long as a data plane has for any counters.
 const LAST_WORDS: Duration = reply_deadlines::ANSWER;
-/// Time that a data plane gets for an orderly shutdown, more than the 15 s that it gives its own take-downs (`engine::take_down`).
-const GRACE: Duration = Duration::from_secs(20);
+/// Time that a data plane gets for an orderly shutdown, more than the 45 s that it gives its own take-downs (`engine::take_down`).
+const GRACE: Duration = Duration::from_secs(50);
 /// Time that threads of this process get to end with the run.
 const THREADS_GRACE: Duration = Duration::from_secs(5);
 
