@@ -39,6 +39,7 @@ pub mod plan_report;
 mod plane;
 mod rate;
 mod reaper;
+mod remains;
 mod reply_deadlines;
 mod request_router;
 mod resources;
