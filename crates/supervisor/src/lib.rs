@@ -105,8 +105,8 @@ const SECOND: Duration = Duration::from_secs(1);
 const LAST_WORDS: Duration = reply_deadlines::ANSWER;
 /// Time that a data plane gets for an orderly shutdown, more than the 45 s that it gives its own take-downs (`engine::take_down`).
 const GRACE: Duration = Duration::from_secs(50);
-/// Time that threads of this process get to end with the run.
-const THREADS_GRACE: Duration = Duration::from_secs(5);
+/// Time that threads of this process get to end with the run. They may wait for grace periods of the kernel, or for daemons of FRR.
+const THREADS_GRACE: Duration = Duration::from_secs(20);
 
 /// Options of a run.
 #[derive(Debug)]
