@@ -110,7 +110,7 @@ pub fn open_internal(name: &str, bridge: &str, (mac, mtu): (Mac, u32)) -> Result
 }
 
 /// Returns true if the bridge is served by a running switch: its own interface then has a port number. Takes
-/// five seconds at most, and changes nothing.
+/// 30 seconds at most, and changes nothing.
 ///
 /// # Errors
 /// One line: Open vSwitch is missing or does not answer, or it has no such bridge.
