@@ -21,8 +21,10 @@ use link::{Link, Received, ToPlane, ToSupervisor};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use vmm::{Child, Firmware, Spawn, Spawned};
 
-/// Time limit for the supervisor to start a process.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Time limit for the supervisor to start a process, or to find a thread. Its loop may be in a write to a control group, which waits for a
+/// grace period of the kernel, and for each fork and exit on the host: seconds on a busy host, and several routers may ask one after
+/// the other. Less than the 30 s that the launch of a router has, so that the error says who is late.
+const PATIENCE: Duration = Duration::from_secs(25);
 
 /// The link, and received messages that were not handled yet.
 #[derive(Debug)]

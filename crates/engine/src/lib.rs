@@ -39,6 +39,7 @@ pub use ensemble::fuzz_discovery;
 pub use ensemble::{EnsembleCounters, GroupNicCounters, SeatCounters};
 pub use group_routes::{GroupRoutes, RouteEdit};
 pub use guest::{ExecutionBackend, Guest, GuestTask, Images};
+pub use instance::slot::{LONGEST_START, LONGEST_STOP};
 pub use instance::{About, Event, Instance, Relayed, RouterStatus, RunningRouter, State};
 pub use io_thread::{Idle, IoThread, IoThreadCounters, Pump};
 pub use kernel_vhost::{KernelNic, KernelThreads, vhost_nets};

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use crate::task::{Progress, Task};
 
-/// Time limit. Threads have twice 5 s ([`signals::interrupt::END_LIMIT`]): first the I/O threads, then those
+/// Time limit. Threads have twice 20 s ([`signals::interrupt::END_LIMIT`]): first the I/O threads, then those
 /// of the guest; peers have 2 s to return a router's rings.
-pub(crate) const LIMIT: Duration = Duration::from_secs(15);
+pub(crate) const LIMIT: Duration = Duration::from_secs(45);
 
 /// A take-down in one slot. Until it is over, the slot runs nothing else.
 #[derive(Default)]

@@ -97,6 +97,9 @@ impl fmt::Display for Charge {
     }
 }
 
+/// Default of [`Rules::boot`].
+pub(crate) const BOOT_LIMIT: Duration = Duration::from_secs(30);
+
 /// Limits of acceptable behaviour.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
@@ -131,7 +134,7 @@ impl Default for Rules {
             heartbeat: Duration::from_secs(1),
             grace: Duration::from_secs(2),
             starved_grace: Duration::from_secs(10),
-            boot: Duration::from_secs(30),
+            boot: BOOT_LIMIT,
             longest_step: Duration::from_millis(250),
             kicks: 1_000,
             registers: 50,

@@ -24,8 +24,8 @@ const GROUPS_OF_INIT: &str = "/proc/1/cgroup";
 const OF_VERSION_2: &str = "cgroup.controllers";
 /// Maximum depth of control groups that a container has created.
 const DEEPEST: usize = 16;
-/// Time limit for killed processes to leave the groups.
-const LEAVING: Duration = Duration::from_secs(2);
+/// Time limit for killed processes to leave the groups. On a busy host the kernel may take seconds for each of its grace periods.
+const LEAVING: Duration = Duration::from_secs(30);
 /// Interval between two attempts to remove a group.
 const LOOK: Duration = Duration::from_millis(5);
 

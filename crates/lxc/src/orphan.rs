@@ -11,8 +11,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Error, Programs, folder};
 
-/// Time limit for LXC to kill a container, and then for `lxc-start` to exit, which returns moved interfaces first.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Time limit for LXC to kill a container, and then for `lxc-start` to exit, which returns moved interfaces first. Each
+/// of these waits for a grace period of the kernel, which may take seconds on a busy host.
+const PATIENCE: Duration = Duration::from_secs(30);
 /// Interval between two checks.
 const LOOK: Duration = Duration::from_millis(5);
 
@@ -42,8 +43,8 @@ impl OrphanedContainer {
     }
 
     /// Ends the container if it runs, and removes its control groups and its directory. LXC returns the interfaces that it has
-    /// moved. If `lxc-start` was killed too, the kernel does so, under the names that they had inside. This takes at most 17 s,
-    /// and returns at once if there is no such container.
+    /// moved. If `lxc-start` was killed too, the kernel does so, under the names that they had inside. This takes at most
+    /// two minutes, and returns at once if there is no such container.
     ///
     /// # Errors
     /// Something is mounted in its directory, or the directory cannot be removed.

@@ -14,8 +14,9 @@ use crate::info::cause;
 use crate::programs::failed;
 use crate::{Container, Error, HostPaths, Info, OrphanedContainer, Programs, Root};
 
-/// Time limit of `lxc-info`. It queries `lxc-start`, which normally answers at once.
-const ANSWER: Duration = Duration::from_secs(5);
+/// Time limit of `lxc-info`. It queries `lxc-start`, which normally answers at once, but not while it moves interfaces: see
+/// [`TimeLimits::default`].
+const ANSWER: Duration = Duration::from_secs(30);
 /// Interval between two checks.
 const LOOK: Duration = Duration::from_millis(5);
 /// Maximum octets of LXC's log that are read.
@@ -37,9 +38,10 @@ pub struct TimeLimits {
 }
 
 impl Default for TimeLimits {
-    /// 20 s, 10 s, and 5 s for each of the others.
+    /// 60 s, 10 s, and 15 s for each of the others. LXC needs far less; but each namespace that it makes or ends, and each interface that it moves, waits for
+    /// grace periods of the kernel, which take seconds on a busy host.
     fn default() -> Self {
-        let [start, asked, killed] = [20, 10, 5].map(Duration::from_secs);
+        let [start, asked, killed] = [60, 10, 15].map(Duration::from_secs);
         Self { start, asked, killed, init_killed: killed, monitor_killed: killed }
     }
 }

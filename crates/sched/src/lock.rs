@@ -14,8 +14,9 @@ use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
-/// Time limit of waiting for another run, which holds the lock for one change: some milliseconds.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Time limit of waiting for another run, which holds the lock for one change: some milliseconds, but on a busy host seconds for each
+/// thread and process that it moves to another control group, since each of these writes waits for a grace period of the kernel.
+const PATIENCE: Duration = Duration::from_secs(60);
 /// Time between two attempts.
 const LOOK: Duration = Duration::from_millis(5);
 

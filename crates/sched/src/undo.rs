@@ -13,8 +13,12 @@ use crate::controller;
 use crate::error::ApplyError;
 use crate::exclusive_cpus;
 
-/// Time limit for threads of a killed process to disappear, where the caller waits for that.
-const LEAVING: Duration = Duration::from_secs(2);
+/// Time limit for threads of ended processes to disappear, where the caller waits for that. They leave a group at their last switch of a
+/// CPU, after their end is reported; this host may have nothing but other work for its CPUs for a second and more.
+const LEAVING: Duration = Duration::from_secs(10);
+/// The same for a process that was killed: it releases its locks before its threads are gone, and in between may close VMs, which waits
+/// for grace periods of the kernel. On a busy host that took 12 s.
+const LEAVING_KILLED: Duration = Duration::from_secs(60);
 /// Time between two attempts.
 const LOOK: Duration = Duration::from_millis(5);
 
@@ -63,16 +67,16 @@ pub enum Undo {
 }
 
 impl Undo {
-    /// Removes the object. Waits for the lock if that is needed, and for threads that are about to end. A
-    /// missing object is no error.
+    /// Removes the object in place of a process that was killed. Waits for the lock if that is needed, and for
+    /// threads that are about to end. A missing object is no error.
     ///
     /// # Errors
     /// The object is still there.
-    pub fn now(&self) -> io::Result<()> {
-        Self::all([self]).pop().map_or(Ok(()), |(_, error)| Err(error))
+    pub fn after_kill(&self) -> io::Result<()> {
+        self.until(Instant::now() + LEAVING_KILLED)
     }
 
-    /// Undoes several objects in order, waiting at most 2 s in total for threads to end. Returns those that
+    /// Undoes several objects in order, waiting at most 10 s in total for threads to end. Returns those that
     /// are still there.
     pub(crate) fn all<'u>(undos: impl IntoIterator<Item = &'u Self>) -> Vec<(&'u Self, io::Error)> {
         let end = Instant::now() + LEAVING;

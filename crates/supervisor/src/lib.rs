@@ -39,6 +39,7 @@ pub mod plan_report;
 mod plane;
 mod rate;
 mod reaper;
+mod remains;
 mod reply_deadlines;
 mod request_router;
 mod resources;
@@ -100,12 +101,12 @@ pub use thread_placement::{Planned, planned};
 
 /// Time between two tables.
 const SECOND: Duration = Duration::from_secs(1);
-/// Time limit for the last table at the end of a run.
-const LAST_WORDS: Duration = Duration::from_secs(1);
-/// Time that a data plane gets for an orderly shutdown, more than the 15 s that it gives its own take-downs (`engine::take_down`).
-const GRACE: Duration = Duration::from_secs(20);
-/// Time that threads of this process get to end with the run.
-const THREADS_GRACE: Duration = Duration::from_secs(5);
+/// Time limit for the last table at the end of a run: as long as a data plane has for any counters.
+const LAST_WORDS: Duration = reply_deadlines::ANSWER;
+/// Time that a data plane gets for an orderly shutdown, more than the 45 s that it gives its own take-downs (`engine::take_down`).
+const GRACE: Duration = Duration::from_secs(50);
+/// Time that threads of this process get to end with the run. They may wait for grace periods of the kernel, or for daemons of FRR.
+const THREADS_GRACE: Duration = Duration::from_secs(20);
 
 /// Options of a run.
 #[derive(Debug)]

@@ -2,13 +2,13 @@
 //! one.
 
 use std::collections::BTreeMap;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use api::{Answer, Counters, Outcome, Request, RouterStatus};
 use link::ToPlane;
 
 use super::Supervisor;
-use super::reply_deadlines::{EXTENSION, LATE};
+use super::reply_deadlines::{EXTENSION, LATE, PART};
 use super::request_router::Requester;
 use super::router_process::RouterProcess;
 
@@ -47,13 +47,14 @@ impl Supervisor {
         if self.running.plan.isolated().next().is_none() && kernels.is_empty() {
             return self.ask_plane(request, requester, now);
         }
+        let most = self.part_limit(&request, &requester);
         let listens = |(name, isolated): (&String, &RouterProcess)| {
             let is_meant = only.is_none_or(|only| config::is_meant(name, only));
-            (is_meant && isolated.listens_to(&request, now)).then(|| name.clone())
+            (is_meant && isolated.listens_to(&request, most, now)).then(|| name.clone())
         };
         let names: Vec<_> = self.isolated.iter().filter_map(listens).collect();
         let left = 1 + names.len() + usize::from(!kernels.is_empty());
-        let merged = self.gather(requester, left, now + LATE);
+        let merged = self.gather(requester, left, now + most);
         for whom in std::iter::once(None).chain(names.into_iter().map(Some)) {
             let id = self.request_router.number_of(whom.clone(), Requester::MergedReply(merged));
             self.say_to(whom.as_deref(), &ToPlane::Ask { id, request: request.clone() }, Vec::new(), now);
@@ -61,6 +62,14 @@ impl Supervisor {
         if !kernels.is_empty() {
             self.count_kernels(kernels, merged);
         }
+    }
+
+    /// Time that the routers' processes have for their parts of an answer. Whoever counts again and again must not wait for one that is
+    /// silent.
+    fn part_limit(&self, request: &Request, requester: &Requester) -> Duration {
+        let is_last = *requester == Requester::Display && self.times.ending.is_some();
+        let is_compared = is_last || matches!(requester, Requester::Client(..));
+        if is_compared && matches!(request, Request::Counters { .. }) { PART } else { LATE }
     }
 
     /// The counters of kernel routers were read for this answer.

@@ -1,7 +1,7 @@
 //! Changes of the threads' placement, carried out at once, or as soon as no other run changes what all runs
 //! of an owner share.
 //!
-//! The event loop does not block on that other run. It retries for five seconds; then the change that the
+//! The event loop does not block on that other run. It retries for a minute; then the change that the
 //! placement belongs to is refused.
 
 use std::time::{Duration, Instant};
@@ -14,8 +14,9 @@ use telemetry::Kind;
 use super::Supervisor;
 use super::thread_placement::Planned;
 
-/// Time for which another run may hold what all runs share. Some milliseconds are usual.
-pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+/// Time for which another run may hold what all runs share. Some milliseconds are usual; on a busy host it may wait for a grace period of
+/// the kernel, which takes seconds, for each thread and process that it moves to another control group.
+pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 /// Time between two attempts.
 const LOOK: Duration = Duration::from_millis(10);
 

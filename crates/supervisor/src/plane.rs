@@ -325,9 +325,9 @@ impl Plane {
         self.deadlines.is_late(now)
     }
 
-    /// Returns true if even its counters are late, which a busy data plane still reports.
-    pub(crate) fn is_silent(&self, now: Instant) -> bool {
-        self.deadlines.is_silent(now)
+    /// Returns true if even its counters, which a busy data plane still reports, are outstanding for longer than `most`.
+    pub(crate) fn is_silent(&self, most: Duration, now: Instant) -> bool {
+        self.deadlines.is_silent(most, now)
     }
 
     /// When something that it has requested is to be done.

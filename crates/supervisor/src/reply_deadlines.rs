@@ -2,23 +2,28 @@
 //!
 //! Counters are reported by a thread that does nothing else, so a request for counters never queues behind
 //! other work: it must be answered within [`ANSWER`]. All other requests are answered in order by the thread
-//! that also brings routers up, including those that failed and are restarted by the engine. They get the
-//! time that such a router has ([`BUSY`]), and, behind an order that concerns several routers, more for each
-//! of them.
+//! that also stops routers and brings them up. They get the time that stopping one may take ([`QUICK`]), and
+//! those that bring routers up what that may take ([`BUSY`]), with more for each router.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 /// Deadline for counters.
 pub(super) const ANSWER: Duration = Duration::from_secs(10);
-/// Deadline for everything else. A firmware that gets no CPU has 30 s to come up, and building its machine
-/// takes some thirty KVM calls that wait until every other user of the machine has let go of it: together 12
-/// s were seen on a host whose CPUs had three times the work they could do.
-const BUSY: Duration = Duration::from_secs(32);
+/// What a data plane that keeps the engine's limits may need beyond them.
+const MARGIN: Duration = Duration::from_secs(10);
+/// Deadline for everything else that brings no router up.
+pub(super) const QUICK: Duration = engine::LONGEST_STOP.saturating_add(MARGIN);
+/// Deadline for bringing a router up.
+pub(super) const BUSY: Duration = engine::LONGEST_START.saturating_add(MARGIN);
 /// Additional time for each router that is brought up or changed.
-const ROUTER: Duration = Duration::from_secs(2);
+pub(super) const ROUTER: Duration = Duration::from_secs(2);
 /// After this time without an answer the data plane is reported as busy.
 pub(super) const LATE: Duration = Duration::from_secs(1);
+/// Time that the process of a router has for its part of counters that somebody may compare: those that a client asks for, and the last
+/// ones of a run. On a busy host a process may not run for more than a second. Less than [`ANSWER`]: one that is silent is still there
+/// then, and the counters that it reported last are used.
+pub(super) const PART: Duration = Duration::from_secs(5);
 /// Extension of a deadline that has passed: the supervisor itself may have had no CPU, which is no silence of
 /// the data plane.
 pub(super) const EXTENSION: Duration = Duration::from_millis(100);
@@ -70,7 +75,7 @@ impl ReplyDeadlines {
     /// When the next answer is overdue.
     pub(super) fn deadline(&self) -> Option<Instant> {
         let done = self.busy.values().map(|(_, until)| *until).max();
-        let quick = done.or_else(|| Some(*self.quick.values().min()? + BUSY));
+        let quick = done.or_else(|| Some(*self.quick.values().min()? + QUICK));
         let counters = self.counters.values().min().map(|since| *since + ANSWER);
         quick.into_iter().chain(counters).min()
     }
@@ -78,12 +83,12 @@ impl ReplyDeadlines {
     /// Returns true if a request is outstanding for longer than a healthy data plane takes that is not busy.
     pub(super) fn is_late(&self, now: Instant) -> bool {
         let mut busy = self.busy.values().map(|(since, _)| since).chain(self.quick.values());
-        busy.any(|since| *since + LATE < now) || self.is_silent(now)
+        busy.any(|since| *since + LATE < now) || self.is_silent(LATE, now)
     }
 
-    /// Returns true if even a request for counters is late, which a busy data plane still answers.
-    pub(super) fn is_silent(&self, now: Instant) -> bool {
-        self.counters.values().any(|since| *since + LATE < now)
+    /// Returns true if even a request for counters, which a busy data plane still answers, is outstanding for longer than `most`.
+    pub(super) fn is_silent(&self, most: Duration, now: Instant) -> bool {
+        self.counters.values().any(|since| *since + most < now)
     }
 }
 
@@ -99,10 +104,10 @@ mod tests {
         assert_eq!(deadlines.deadline(), None);
         deadlines.asked(1, start);
         deadlines.asked(2, start + 5 * SECOND);
-        assert_eq!(deadlines.deadline(), Some(start + 32 * SECOND));
+        assert_eq!(deadlines.deadline(), Some(start + QUICK));
         assert!(!deadlines.is_late(start + SECOND) && deadlines.is_late(start + 2 * SECOND));
         deadlines.answered(2, start + 6 * SECOND);
-        assert_eq!(deadlines.deadline(), Some(start + 32 * SECOND), "another answer is none to the first");
+        assert_eq!(deadlines.deadline(), Some(start + QUICK), "another answer is none to the first");
         deadlines.answered(1, start + 6 * SECOND);
         assert_eq!(deadlines.deadline(), None);
         assert!(!deadlines.is_late(start + 100 * SECOND));
@@ -113,12 +118,17 @@ mod tests {
         let (mut deadlines, start) = (ReplyDeadlines::default(), Instant::now());
         deadlines.asked_for(7, 100, start);
         deadlines.asked(8, start + SECOND);
-        assert_eq!(deadlines.deadline(), Some(start + 232 * SECOND));
+        let until = start + BUSY + 100 * ROUTER;
+        assert_eq!(deadlines.deadline(), Some(until));
         assert!(deadlines.is_late(start + 2 * SECOND));
         deadlines.answered(6, start + 3 * SECOND);
-        assert_eq!(deadlines.deadline(), Some(start + 232 * SECOND));
+        assert_eq!(deadlines.deadline(), Some(until));
         deadlines.answered(7, start + 100 * SECOND);
-        assert_eq!(deadlines.deadline(), Some(start + 132 * SECOND), "now it is the turn of the other");
+        assert_eq!(
+            deadlines.deadline(),
+            Some(start + 100 * SECOND + QUICK),
+            "now it is the turn of the other"
+        );
         deadlines.answered(8, start + 101 * SECOND);
         assert_eq!(deadlines.deadline(), None);
     }
@@ -129,9 +139,12 @@ mod tests {
         deadlines.asked_for(7, 100, start);
         deadlines.asked_to_count(8, start + SECOND);
         assert_eq!(deadlines.deadline(), Some(start + 11 * SECOND));
-        assert!(!deadlines.is_silent(start + 2 * SECOND) && deadlines.is_silent(start + 3 * SECOND));
+        for most in [LATE, PART] {
+            let since = start + SECOND + most;
+            assert!(!deadlines.is_silent(most, since) && deadlines.is_silent(most, since + SECOND));
+        }
         deadlines.answered(8, start + 3 * SECOND);
-        assert!(!deadlines.is_silent(start + 9 * SECOND));
+        assert!(!deadlines.is_silent(LATE, start + 9 * SECOND));
     }
 
     #[test]
@@ -139,9 +152,9 @@ mod tests {
         let (mut deadlines, start) = (ReplyDeadlines::default(), Instant::now());
         deadlines.asked_for(1, 1, start);
         deadlines.asked_for(2, 1, start);
-        assert_eq!(deadlines.deadline(), Some(start + 68 * SECOND));
+        assert_eq!(deadlines.deadline(), Some(start + 2 * (BUSY + ROUTER)));
         deadlines.answered(1, start);
-        assert_eq!(deadlines.deadline(), Some(start + 68 * SECOND));
+        assert_eq!(deadlines.deadline(), Some(start + 2 * (BUSY + ROUTER)));
         deadlines.answered(2, start);
         assert_eq!(deadlines.deadline(), None);
     }

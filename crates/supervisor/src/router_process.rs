@@ -37,10 +37,10 @@ impl RouterProcess {
         self.lifecycle.plane.as_ref().is_some_and(|plane| plane.is_up)
     }
 
-    /// Returns true if the process can be asked this and is expected to answer soon.
-    pub(super) fn listens_to(&self, request: &Request, now: Instant) -> bool {
+    /// Returns true if the process can be asked this and is expected to answer; it gets `most` for counters.
+    pub(super) fn listens_to(&self, request: &Request, most: Duration, now: Instant) -> bool {
         let counters = matches!(request, Request::Counters { .. });
-        let is_late = |plane: &Plane| if counters { plane.is_silent(now) } else { plane.is_late(now) };
+        let is_late = |plane: &Plane| if counters { plane.is_silent(most, now) } else { plane.is_late(now) };
         self.lifecycle.plane.as_ref().is_some_and(|plane| plane.is_up && !is_late(plane))
     }
 

@@ -125,7 +125,7 @@ impl Thread {
     }
 
     /// Waits for the end of a thread that was told to end: 20 ms without interrupting it, then its blocking
-    /// calls are interrupted. Returns false if it does not end within 5 s: then it is abandoned with
+    /// calls are interrupted. Returns false if it does not end within 20 s: then it is abandoned with
     /// everything it holds, and reported.
     pub fn join(&mut self) -> bool {
         Self::end_all([self], GRACE, END_LIMIT) == 0

@@ -20,8 +20,9 @@ use crate::undo::{Undo, UndoGuard};
 use crate::{Error, Mac, Tap, TapConfig};
 
 const PROGRAM: &str = "ovs-vsctl";
-/// Time limit for Open vSwitch in seconds. If it answers at all, it does so within a second.
-const PATIENCE: &str = "--timeout=5";
+/// Time limit for Open vSwitch in seconds. If it answers at all, it usually does so within a second; but to add or remove a port it waits for
+/// grace periods of the kernel, each of which takes seconds on a busy host.
+const PATIENCE: &str = "--timeout=30";
 /// Marks a TAP as ours in the database.
 const MARK: &str = "external_ids:ringroad=tap";
 /// Marks an internal port as ours.
@@ -109,7 +110,7 @@ pub fn open_internal(name: &str, bridge: &str, (mac, mtu): (Mac, u32)) -> Result
 }
 
 /// Returns true if the bridge is served by a running switch: its own interface then has a port number. Takes
-/// five seconds at most, and changes nothing.
+/// 30 seconds at most, and changes nothing.
 ///
 /// # Errors
 /// One line: Open vSwitch is missing or does not answer, or it has no such bridge.

@@ -29,10 +29,10 @@ use crate::routes;
 use crate::shortages::Shortages;
 use crate::supplies::HostServices;
 use crate::tables::Tables;
-use crate::take_down::TakeDown;
+use crate::take_down::{self, TakeDown};
 use crate::task::Task;
 use crate::tracing::TapBoard;
-use crate::watch::{Rules, Watch};
+use crate::watch::{BOOT_LIMIT, Rules, Watch};
 use crate::wiring::Outlet;
 
 /// Time limit for which a starting router waits for a vhost-user peer that is to be handed its rings, so that
@@ -42,6 +42,12 @@ pub(crate) const PEER_PATIENCE: Duration = Duration::from_millis(500);
 /// ([`Rules::boot`]). The kernel's part takes milliseconds, but is delayed by other guests on an overloaded
 /// host.
 pub(crate) const LAUNCH_LIMIT: Duration = Duration::from_secs(30);
+/// Longest time that a healthy instance may take to stop a router, or to change something of one that runs on.
+pub const LONGEST_STOP: Duration = take_down::LIMIT;
+/// Longest time that a healthy instance may take until a router that it is to start serves, or is given up: the previous run is taken
+/// down, the machine is built, the router is launched, and the firmware boots.
+pub const LONGEST_START: Duration =
+    LONGEST_STOP.saturating_add(LAUNCH_LIMIT).saturating_add(LAUNCH_LIMIT).saturating_add(BOOT_LIMIT);
 
 /// State shared by all slots of an instance.
 pub(crate) struct RunContext {

@@ -38,7 +38,7 @@ fn what_takes_too_long_is_told_of_once_and_left_behind() {
         now += Duration::from_millis(100);
         told.extend(take_down.look(now));
     }
-    assert_eq!(told, ["its take-down takes more than 15s, and is left behind with what it holds"]);
+    assert_eq!(told, ["its take-down takes more than 45s, and is left behind with what it holds"]);
     assert_eq!(take_down.look(now), None);
     let_go.send(()).expect("it waits for that");
 }

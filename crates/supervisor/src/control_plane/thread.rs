@@ -31,8 +31,9 @@ use super::namespace::ControlNamespace;
 const LOOK: u64 = 500;
 /// Longest sleep at the end, when only processes are waited for, in milliseconds.
 const LAST_LOOK: u64 = 20;
-/// Time for the daemons to end, in milliseconds.
-const GRACE: u64 = 4_000;
+/// Time for the daemons to end, in milliseconds: the supervision of them kills one that takes 5 s, and only then ends zebra. Less than a
+/// run waits for this thread.
+const GRACE: u64 = 15_000;
 
 /// What the thread is told.
 pub(super) enum Order {

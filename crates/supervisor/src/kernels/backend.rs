@@ -7,8 +7,6 @@ mod functions;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::PathBuf;
-use std::thread::sleep;
-use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
 use hooks::{PacketTracer, TraceSpec};
@@ -23,12 +21,8 @@ use super::napi::{self, Napi};
 use super::network::Network;
 use super::plan::Spec;
 use super::rate_limit::RateLimit;
+use crate::remains;
 use functions::links;
-
-/// Time limit for the cleaner of a killed run to remove the leftovers of that run.
-const LEFT_OVER: Duration = Duration::from_secs(1);
-/// Interval between two attempts while waiting for the cleaner.
-const LOOK: Duration = Duration::from_millis(5);
 
 /// Counters of a router.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -442,10 +436,10 @@ pub(crate) fn start_patiently(
     site: &Surroundings<'_>,
     journal: &mut dyn FnMut(&Leftover),
 ) -> Result<Router, kernel_router::Error> {
-    let end = Instant::now() + LEFT_OVER;
+    let mut waits = remains::patience();
     loop {
         match Router::start(wanted.clone(), site, journal) {
-            Err(error) if error.is_in_use() && Instant::now() < end => sleep(LOOK),
+            Err(error) if error.is_in_use() && waits() => {}
             started => return started,
         }
     }

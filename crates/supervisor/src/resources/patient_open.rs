@@ -1,25 +1,19 @@
 //! Attachments that a killed run may still hold for a moment.
 
 use std::io::{self, ErrorKind};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use attach::{HostResource, NicRequirements};
 
-/// Time limit for a killed process to close its TAPs and sockets after it has released its locks: some
-/// milliseconds, and more on a busy host.
-const LEFT_OVER: Duration = Duration::from_secs(1);
-/// Time between two attempts.
-const LOOK: Duration = Duration::from_millis(2);
+use crate::remains;
 
 /// Opens an attachment. It is retried while remains of a killed run, which has released its names already,
 /// still hold it.
 pub(super) fn open_patiently(wanted: &NicRequirements) -> Result<Option<Box<dyn HostResource>>> {
-    let end = Instant::now() + LEFT_OVER;
+    let mut waits = remains::patience();
     loop {
         match wanted.open() {
-            Err(error) if is_in_use(&error) && Instant::now() < end => sleep(LOOK),
+            Err(error) if is_in_use(&error) && waits() => {}
             opened => return opened,
         }
     }

@@ -22,7 +22,7 @@ impl NameClaim {
         Self { base: base.to_owned(), names, routers: BTreeMap::new(), cleanup_list }
     }
 
-    /// Takes the names, all or none. Waits for remains of a killed run, which takes seconds at most.
+    /// Takes the names, all or none. Waits for remains of a killed run, for at most a minute each.
     ///
     /// # Errors
     /// In one line, that a name is taken, and by which process.

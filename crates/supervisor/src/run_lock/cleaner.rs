@@ -22,7 +22,7 @@ use netns::Namespace;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use uplink::Undo;
 
-use super::file::{clean_up, is_taken_over, until_timeout};
+use super::file::{clean_up, is_taken_over, until_long_timeout};
 use crate::kernels::backend::Remains;
 
 mod list;
@@ -301,8 +301,10 @@ pub fn clean_up_after(parent: u32) -> Result<()> {
         let _ = fs::remove_dir(&left.home);
     }
     restore_functions(&list.functions(), &list.counts());
+    // One time for all: if a process of the run never ends, what belongs to its lock stays, and all else is removed.
+    let mut wait = until_long_timeout();
     for (lock, rubbish) in list.locks() {
-        clean_up(&lock, parent, &rubbish, &mut until_timeout());
+        clean_up(&lock, parent, &rubbish, &mut wait);
     }
     Ok(())
 }

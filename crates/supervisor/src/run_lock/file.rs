@@ -20,18 +20,32 @@ use super::make_folder;
 /// Attempts in the race with a run that ends at the same moment and removes its file.
 const TRIES: usize = 100;
 /// Time limit for the end of a killed run's remains: its data plane and its cleaner. Both take some
-/// milliseconds.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// Time between two attempts.
+/// milliseconds, unless other processes need the CPUs: closing a VM and its TAPs waits for the kernel's grace
+/// periods, one after the other, which took 12 s on a host whose CPUs had three times the work they could do.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// The same where nothing else is to be done. A process that the kernel has not ended by then stays for ever.
+const LONG_PATIENCE: Duration = Duration::from_secs(600);
+/// Time between two attempts, at first and at most; it grows with the time waited.
 const LOOK: Duration = Duration::from_millis(2);
+const LONGEST_LOOK: Duration = Duration::from_millis(50);
 
-/// Returns a function that sleeps briefly at each call, and returns false once [`PATIENCE`] is over.
+/// Returns a function that sleeps briefly at each call, and returns false once a start has waited long enough.
 pub(super) fn until_timeout() -> impl FnMut() -> bool {
-    let end = Instant::now() + PATIENCE;
+    until(PATIENCE)
+}
+
+/// The same for a cleaner, which has nothing else to do.
+pub(super) fn until_long_timeout() -> impl FnMut() -> bool {
+    until(LONG_PATIENCE)
+}
+
+fn until(patience: Duration) -> impl FnMut() -> bool {
+    let start = Instant::now();
     move || {
-        let waits = Instant::now() <= end;
+        let waited = start.elapsed();
+        let waits = waited <= patience;
         if waits {
-            sleep(LOOK);
+            sleep((waited / 16).clamp(LOOK, LONGEST_LOOK));
         }
         waits
     }

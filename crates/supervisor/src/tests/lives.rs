@@ -7,7 +7,7 @@ use link::{ToPlane, ToSupervisor};
 
 use super::questions::ISOLATED;
 use super::stage::{ONE, Scripted, Stage};
-use crate::reply_deadlines::EXTENSION;
+use crate::reply_deadlines::{BUSY, EXTENSION, QUICK, ROUTER};
 use crate::stderr::MOST_LINES;
 
 const MS: Duration = Duration::from_millis(1);
@@ -133,8 +133,7 @@ fn the_process_of_a_router_that_cannot_be_started_at_first_is_given_up_after_fiv
 #[test]
 fn one_that_does_not_come_up_in_time_is_killed() {
     let mut stage = Stage::start(ONE);
-    // 32 s, and 2 s for each router.
-    stage.after(34 * SECOND - MS).expect("it goes on");
+    stage.after(BUSY + ROUTER - MS).expect("it goes on");
     assert!(!stage.plane().was_killed());
     stage.after(MS).expect("it goes on");
     assert!(!stage.plane().was_killed(), "the supervisor itself may have had no CPU");
@@ -161,11 +160,11 @@ fn one_that_does_not_answer_is_late_then_killed_then_started_again() {
     let mut early = stage.client(&Request::Ps {});
     let shown = format!("{:?}", early.next_answer().expect("it is answered for it"));
     assert!(shown.contains("the data plane is busy or does not answer any more"), "{shown}");
-    while stage.now < since + 31 * SECOND {
+    while stage.now < since + QUICK - SECOND {
         stage.after(SECOND).expect("it goes on");
         tell_counters(&stage.plane());
     }
-    stage.now = since + 32 * SECOND - MS;
+    stage.now = since + QUICK - MS;
     stage.turn().expect("it goes on");
     assert!(!stage.plane().was_killed());
     let silent = stage.plane();
@@ -184,7 +183,7 @@ fn one_that_does_not_answer_is_late_then_killed_then_started_again() {
 #[test]
 fn one_that_only_tells_its_counters_is_killed() {
     let mut stage = Stage::up(ONE);
-    for _ in 0..50 {
+    for _ in 0..2 * QUICK.as_secs() {
         let plane = stage.plane();
         tell_counters(&plane);
         stage.after(SECOND).expect("it goes on");

@@ -9,6 +9,7 @@ use link::{ToPlane, ToSupervisor};
 
 use super::stage::{ONE, Scripted, Stage};
 use crate::group_tables::{GroupTables, OpenTables};
+use crate::reply_deadlines::PART;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -145,12 +146,12 @@ fn a_process_of_a_router_that_is_silent_holds_nobody_up_and_its_counters_do_not_
     own.serve(&BTreeMap::new());
     stage.turn().expect("it goes on");
     assert_eq!(counted(&mut client).keys().collect::<Vec<_>>(), ["core.lan.rx.frames"]);
-    // From now on the process of edge is silent. It is waited for at most a second.
+    // From now on the process of edge is silent. It is waited for, but not for long.
     client.send(&all).expect("sent");
     stage.turn().expect("it goes on");
     main.serve(&[("core.lan.rx.frames".to_owned(), 8), ("edge.lan.rx.frames".to_owned(), 2)].into());
     stage.turn().expect("it goes on");
-    stage.after(SECOND).expect("it goes on");
+    stage.after(PART).expect("it goes on");
     stage.after(SECOND / 10).expect("it goes on");
     let second = counted(&mut client);
     assert_eq!((second["core.lan.rx.frames"], second["edge.vcpu0.forwarded"]), (8, 5));
@@ -171,7 +172,7 @@ fn a_process_that_had_no_cpu_because_nobody_had_one_is_waited_for() {
     main.serve(&[("core.lan.rx.frames".to_owned(), 7)].into());
     stage.turn().expect("it goes on");
     // The whole host pauses for a while; then all run again, this process first.
-    stage.after(3 * SECOND).expect("it goes on");
+    stage.after(PART + 2 * SECOND).expect("it goes on");
     own.serve(&[("edge.vcpu0.forwarded".to_owned(), 5)].into());
     stage.turn().expect("it goes on");
     assert_eq!(counted(&mut client)["edge.vcpu0.forwarded"], 5);

@@ -38,8 +38,8 @@ pub(crate) fn wait(pidfd: &OwnedFd) -> End {
     }
 }
 
-/// Time limit for the end of a killed process.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Time limit for the end of a killed process. Less than the thread that waits has for its own end ([`signals::interrupt::END_LIMIT`]).
+const PATIENCE: Duration = Duration::from_secs(15);
 
 /// Returns true if the process has ended.
 pub(crate) fn is_over(pidfd: &OwnedFd) -> bool {

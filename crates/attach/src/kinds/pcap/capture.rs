@@ -43,7 +43,7 @@ fn within(file: File, stop: &Arc<AtomicBool>, limits: Limits) -> Result<(Arc<dyn
 }
 
 /// Thread that writes frames to a file. Dropping it writes the remaining frames, and waits for that for at
-/// most 5 s ([`Thread::join`]): so it is dropped where that delays nobody else.
+/// most 20 s ([`Thread::join`]): so it is dropped where that delays nobody else.
 pub(crate) struct Writer {
     thread: Thread,
     stop: Arc<AtomicBool>,

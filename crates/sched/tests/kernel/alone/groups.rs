@@ -144,7 +144,7 @@ fn who_was_told_before_can_clean_up() {
     for _ in 0..2 {
         for text in told.iter().rev() {
             let undo: Undo = serde_json::from_str(text).expect("an undo");
-            undo.now().unwrap_or_else(|error| panic!("{undo:?}: {error}"));
+            undo.after_kill().unwrap_or_else(|error| panic!("{undo:?}: {error}"));
         }
     }
     assert!(left_over(&known.host).is_empty(), "{:?}", left_over(&known.host));

@@ -40,8 +40,8 @@ impl CleanupItem {
     pub(in crate::run_lock) fn remove(&self) {
         match self {
             Self::File(path) => drop(std::fs::remove_file(path)),
-            Self::Made(undo) => undo.now(),
-            Self::Scheduled(undo) => drop(undo.now()),
+            Self::Made(undo) => undo.after_kill(),
+            Self::Scheduled(undo) => drop(undo.after_kill()),
             Self::Kernel(_) | Self::Container(_) | Self::Function(_) | Self::Count(_) => {}
         }
     }
