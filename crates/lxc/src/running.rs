@@ -38,8 +38,8 @@ pub struct TimeLimits {
 }
 
 impl Default for TimeLimits {
-    /// 60 s, 10 s, and 15 s for each of the others. LXC needs far less; but each namespace that it makes or ends, and each interface that it moves, waits for
-    /// grace periods of the kernel, which take seconds on a busy host.
+    /// 60 s, 10 s, and 15 s for each of the others. LXC needs far less; but each namespace that it makes or ends, and each
+    /// interface that it moves, waits for grace periods of the kernel, which take seconds on a busy host.
     fn default() -> Self {
         let [start, asked, killed] = [60, 10, 15].map(Duration::from_secs);
         Self { start, asked, killed, init_killed: killed, monitor_killed: killed }
