@@ -134,7 +134,8 @@ fn several_lines_get_their_messages_at_once() {
     let router = IrqRouter::new(Some(vm), ram());
     let lines = [(); 3].map(|()| router.line().expect("a line"));
     let message = |vcpu: u64| Message { address: 0xfee0_0000 | vcpu << 12, data: 0x40 };
-    let routed = |first: u64| -> Vec<_> { lines.iter().map(|line| &**line).zip((first..).map(message)).collect() };
+    let routed =
+        |first: u64| -> Vec<_> { lines.iter().map(|line| &**line).zip((first..).map(message)).collect() };
     lines[1].signal();
     router.route_all(&routed(0)).expect("routes");
     let mailbox = |vcpu: usize| router.ram.shared().mailbox[vcpu].0.load(Ordering::Acquire);
