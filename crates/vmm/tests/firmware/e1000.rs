@@ -6,6 +6,8 @@ mod outside;
 mod segments;
 mod trouble;
 
+use std::time::{Duration, Instant};
+
 use bootinfo::{Role, TrafficInfo, TransmitMode};
 
 use bench::{Accesses, Wish, benches};
@@ -25,6 +27,9 @@ const SET_UP: Accesses = Accesses {
     rdt_write: 1,
     other: 0,
 };
+
+/// Shortest time between two interrupts for sent frames, if they are delayed: the 500 units of TIDV that the firmware sets.
+const SENT_DELAY: Duration = Duration::from_micros(512);
 
 fn echo(mode: TransmitMode, vcpus: u32) -> Wish {
     Wish { role: Role::Echo, mode, vcpus, ..Wish::default() }
@@ -133,11 +138,15 @@ fn delayed_interrupts_tell_of_many_frames_each() {
     for vcpus in [1, 2] {
         let base = Wish { role: Role::Source, mode: TransmitMode::Base, vcpus, ..Wish::default() };
         let traffic = TrafficInfo { delay_sent: 1, ..base.traffic };
+        let start = Instant::now();
         for mut bench in benches(&Wish { traffic, ..base }) {
             bench.sent(2000);
             let (frames, cost) = (bench.frames_sent(), bench.accesses());
             bench.assert_told(frames, &cost);
-            assert!(cost.ims_write * 4 < frames, "{}: {cost:?} for {frames}", bench.name);
+            // How many frames are sent meanwhile is up to the host.
+            let most = (start.elapsed().as_nanos() / SENT_DELAY.as_nanos()) as u64 + SET_UP.ims_write + 1;
+            assert!(cost.ims_write <= most, "{}: {cost:?} for {frames}, at most {most}", bench.name);
+            assert!(cost.ims_write < frames, "{}: {cost:?} for {frames}", bench.name);
         }
     }
 }
