@@ -144,8 +144,7 @@ fn six(run: &Run) -> String {
         run.machine, run.commit, run.date
     );
     for Headline { what, ours, peer } in SIX {
-        let found = ratios::median_of(ours, &samples)
-            .map_or_else(|| "not measured".to_owned(), |(value, unit)| format!("{value} {unit}"));
+        let found = ratios::median_of(ours, &samples).unwrap_or_else(|| "not measured".to_owned());
         let (name, ratio) = match peer {
             Some((name, theirs)) => {
                 (name, ratios::of(ours, theirs, &samples).unwrap_or_else(|| "not measured".to_owned()))

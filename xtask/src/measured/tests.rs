@@ -40,7 +40,9 @@ fn the_readme_keeps_its_words_and_gets_its_figures() {
     let text = with_figures(&readme, &[run_of("bench", &[line; 6])]).unwrap();
     assert!(text.starts_with("words\n") && text.ends_with("more\n") && !text.contains("old"), "{text}");
     assert!(
-        text.contains("| a router between two rings | 40.0 mpps | DPDK's l3fwd, tuned | not measured |"),
+        text.contains(
+            "| a router between two rings | 40.0 mpps, near | DPDK's l3fwd, tuned | not measured |"
+        ),
         "{text}"
     );
     assert_eq!(with_figures("no marks", &[]).unwrap(), "no marks");
