@@ -76,9 +76,10 @@ fn pages() -> Result<Vec<(&'static str, String)>> {
     let readme = fs::read_to_string(root().join("README.md")).context("cannot read README.md")?;
     let items =
         fs::read_to_string(root().join("docs/papers.toml")).context("cannot read docs/papers.toml")?;
+    let claims = papers::claims(&root().join("figures"))?;
     Ok(vec![
         ("docs/measured.md", measured(&runs)),
-        ("docs/papers.md", papers::page(&items, &runs)?),
+        ("docs/papers.md", papers::page(&items, &runs, &claims)?),
         ("README.md", with_figures(&readme, &runs)?),
     ])
 }
