@@ -76,9 +76,10 @@ fn pages() -> Result<Vec<(&'static str, String)>> {
     let readme = fs::read_to_string(root().join("README.md")).context("cannot read README.md")?;
     let items =
         fs::read_to_string(root().join("docs/papers.toml")).context("cannot read docs/papers.toml")?;
+    let claims = papers::claims(&root().join("figures"))?;
     Ok(vec![
         ("docs/measured.md", measured(&runs)),
-        ("docs/papers.md", papers::page(&items, &runs)?),
+        ("docs/papers.md", papers::page(&items, &runs, &claims)?),
         ("README.md", with_figures(&readme, &runs)?),
     ])
 }
@@ -144,8 +145,7 @@ fn six(run: &Run) -> String {
         run.machine, run.commit, run.date
     );
     for Headline { what, ours, peer } in SIX {
-        let found = ratios::median_of(ours, &samples)
-            .map_or_else(|| "not measured".to_owned(), |(value, unit)| format!("{value} {unit}"));
+        let found = ratios::median_of(ours, &samples).unwrap_or_else(|| "not measured".to_owned());
         let (name, ratio) = match peer {
             Some((name, theirs)) => {
                 (name, ratios::of(ours, theirs, &samples).unwrap_or_else(|| "not measured".to_owned()))

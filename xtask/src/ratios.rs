@@ -1,8 +1,9 @@
 //! Ratios of our results to a peer's, round by round, with the bounds that the project sets itself.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use measure::bounds::{Bound, LIMITS, Limit, bounds};
+use measure::bounds::{Bound, LIMITS, Limit, Requirement, bounds};
 use measure::stats::{self, Summary};
 
 use crate::results::{Placement, ROUND, Sample};
@@ -15,7 +16,7 @@ const LIKE: f64 = 0.2;
 /// Formats Markdown tables of ratios and of single figures; empty if none of them were measured.
 pub(crate) fn table(samples: &[Sample]) -> String {
     let rows: String = bounds().iter().flat_map(|bound| bound_rows(bound, samples)).collect();
-    let limits: String = LIMITS.iter().filter_map(|limit| limit_row(limit, samples)).collect();
+    let limits: String = LIMITS.iter().flat_map(|limit| limit_rows(limit, samples)).collect();
     let mut text = String::new();
     if !rows.is_empty() {
         text.push_str("| ratio | cores | pairs | median | 95 % interval | bound | holds |\n");
@@ -23,64 +24,88 @@ pub(crate) fn table(samples: &[Sample]) -> String {
         text.push_str(&rows);
     }
     if !limits.is_empty() {
-        text.push_str("\n| figure | rounds | median | 95 % interval | bound | holds |\n");
-        text.push_str("|---|---:|---:|---|---:|---|\n");
+        text.push_str("\n| figure | cores | rounds | median | 95 % interval | bound | holds |\n");
+        text.push_str("|---|---|---:|---:|---|---:|---|\n");
         text.push_str(&limits);
     }
     text
 }
 
-/// Median of the results under a name, with its unit.
-pub(crate) fn median_of(name: &str, samples: &[Sample]) -> Option<(String, String)> {
-    let of: Vec<&Sample> = samples.iter().filter(|sample| sample.name == name).collect();
-    let (_, median, _) = interval(of.iter().map(|sample| sample.median).collect())?;
-    Some((format!("{median:.1}"), of.first()?.unit.clone()))
+/// Median of the results under a name, with its unit, at the placement of the cores at which there are most of them.
+pub(crate) fn median_of(name: &str, samples: &[Sample]) -> Option<String> {
+    let unit = &samples.iter().find(|sample| sample.name == name)?.unit;
+    let ((_, median, _), place) = where_most(figures(name, "median", samples))?;
+    Some(format!("{median:.1} {unit}{place}"))
 }
 
-/// Ratio ours / theirs, round by round: median and 95 % interval.
+/// Ratio ours / theirs, round by round, at the placement of the cores at which there are most pairs: median and 95 % interval.
 pub(crate) fn of(ours: &str, theirs: &str, samples: &[Sample]) -> Option<String> {
-    let Ratio { interval: (low, median, high), .. } = ratio(ours, theirs, samples)?;
-    Some(format!("{median:.2} ({low:.2}..{high:.2})"))
+    let told = ratios(ours, theirs, samples).into_iter().filter_map(|(place, ratios)| Some((place?, ratios)));
+    let ((low, median, high), place) = where_most(told.collect())?;
+    Some(format!("{median:.2} ({low:.2}..{high:.2}){place}"))
 }
 
-fn limit_row(limit: &Limit, samples: &[Sample]) -> Option<String> {
-    let of = samples.iter().filter(|sample| sample.name == limit.name);
-    let figures: Vec<f64> = of.filter_map(|sample| sample.figure(limit.key)).collect();
-    let rounds = figures.len();
-    let found @ (low, median, high) = interval(figures)?;
-    let (asked, holds) = (limit.asked.shown(), limit.asked.judge(found));
-    let Limit { name, key, .. } = limit;
-    Some(format!("| {name} {key} | {rounds} | {median:.4} | {low:.4}..{high:.4} | {asked} | {holds} |\n"))
+/// Interval and median of the figures of the placement that has most of them, the nearest one of several, and its name after a comma,
+/// unless it was not told.
+fn where_most(places: BTreeMap<Placement, Vec<f64>>) -> Option<((f64, f64, f64), String)> {
+    let most = places.into_iter().max_by_key(|(place, figures)| (figures.len(), Reverse(*place)));
+    let (place, figures) = most?;
+    let named = match place {
+        Placement::Unknown => String::new(),
+        told => format!(", {}", told.shown()),
+    };
+    Some((interval(figures)?, named))
+}
+
+/// Figures of a case, one a round, by the placement of the cores from near to far.
+fn figures(name: &str, key: &str, samples: &[Sample]) -> BTreeMap<Placement, Vec<f64>> {
+    let mut places: BTreeMap<Placement, Vec<f64>> = BTreeMap::new();
+    for sample in samples.iter().filter(|sample| sample.name == name) {
+        if let Some(figure) = sample.figure(key) {
+            places.entry(Placement::of(sample.figure("c2c_ns"))).or_default().push(figure);
+        }
+    }
+    places
+}
+
+/// Ratios ours / theirs, round by round, by the placement of the cores at which both were measured; none: the cores moved in between.
+fn ratios(ours: &str, theirs: &str, samples: &[Sample]) -> BTreeMap<Option<Placement>, Vec<f64>> {
+    let mut places: BTreeMap<Option<Placement>, Vec<f64>> = BTreeMap::new();
+    for (ours, theirs) in pairs(ours, theirs, samples) {
+        let [place, other] = [ours, theirs].map(|sample| Placement::of(sample.figure("c2c_ns")));
+        let ratio = ours.median / theirs.median;
+        places.entry((place == other).then_some(place)).or_default().push(ratio);
+    }
+    places
+}
+
+/// Rows for each placement of the cores at which a single figure was measured, from near to far.
+fn limit_rows(limit: &Limit, samples: &[Sample]) -> Vec<String> {
+    let what = format!("{} {}", limit.name, limit.key);
+    let places = figures(limit.name, limit.key, samples).into_iter();
+    places.map(|(place, figures)| row(&what, place.shown(), figures, 4, limit.asked)).collect()
 }
 
 /// Rows for each placement of the cores at which both of a pair were measured, from near to far; the last row is for pairs whose
 /// cores moved in between.
 fn bound_rows(bound: &Bound, samples: &[Sample]) -> Vec<String> {
-    let mut places: BTreeMap<Option<Placement>, Vec<f64>> = BTreeMap::new();
-    for (ours, theirs) in pairs(&bound.ours, &bound.theirs, samples) {
-        let [place, other] = [ours, theirs].map(|sample| Placement::of(sample.figure("c2c_ns")));
-        let ratio = ours.median / theirs.median;
-        places.entry((place == other).then_some(place)).or_default().push(ratio);
-    }
+    let what = format!("{} / {}", bound.ours, bound.theirs);
+    let mut places = ratios(&bound.ours, &bound.theirs, samples);
     let moved = places.remove(&None).map(|ratios| ("moved", ratios));
     let places = places.into_iter().filter_map(|(place, ratios)| Some((place?.shown(), ratios)));
-    places.chain(moved).map(|(place, ratios)| row(bound, place, ratios)).collect()
+    places.chain(moved).map(|(place, ratios)| row(&what, place, ratios, 2, bound.asked)).collect()
 }
 
-/// Formats the ratios of one placement; with too few for an interval, the verdict stays open.
-fn row(bound: &Bound, place: &str, ratios: Vec<f64>) -> String {
-    let (pairs, alone) = (ratios.len(), stats::median(&ratios).unwrap_or(f64::NAN));
-    let (median, shown, holds) = match interval(ratios) {
+/// Formats the figures of one placement; with too few for an interval, the verdict stays open.
+fn row(what: &str, place: &str, figures: Vec<f64>, digits: usize, asked: Requirement) -> String {
+    let (n, alone) = (figures.len(), stats::median(&figures).unwrap_or(f64::NAN));
+    let (median, shown, holds) = match interval(figures) {
         Some(found @ (low, median, high)) => {
-            (median, format!("{low:.2}..{high:.2}"), bound.asked.judge(found))
+            (median, format!("{low:.digits$}..{high:.digits$}"), asked.judge(found))
         }
         None => (alone, "-".to_owned(), "too few"),
     };
-    let Bound { ours, theirs, asked } = bound;
-    format!(
-        "| {ours} / {theirs} | {place} | {pairs} | {median:.2} | {shown} | {} | {holds} |\n",
-        asked.shown()
-    )
+    format!("| {what} | {place} | {n} | {median:.digits$} | {shown} | {} | {holds} |\n", asked.shown())
 }
 
 /// Ratio of two figures, pair by pair.
@@ -101,10 +126,6 @@ impl Ratio {
         let ratios = used.iter().map(|(a, b)| a.median / b.median).collect();
         Some(Self { pairs: pairs.len(), like: like.len(), interval: interval(ratios)? })
     }
-}
-
-fn ratio(ours: &str, theirs: &str, samples: &[Sample]) -> Option<Ratio> {
-    Ratio::over(&pairs(ours, theirs, samples))
 }
 
 /// Pairs ours with theirs, round by round: a round in which one of them gave no result has no pair.

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use measure::result_line::ResultLine;
-use measure::stats;
+use measure::stats::{self, Summary};
 
 /// Result of a measurement.
 pub(crate) type Sample = ResultLine;
@@ -49,7 +49,8 @@ pub(crate) fn parse(line: &str) -> Option<Sample> {
 /// Formats a Markdown table with a row for each name, unit and placement, in the order in which the names
 /// first appeared.
 ///
-/// The median is the median of the rounds' medians; the range is over everything measured.
+/// The median is the median of the rounds' medians, with its interval from six rounds on; the range is over everything measured. The
+/// round trip of a cache line between the cores is the median of the rounds.
 pub(crate) fn table(samples: &[Sample]) -> String {
     let mut rows: Vec<(&str, &str, Placement, Vec<&Sample>)> = Vec::new();
     for sample in samples {
@@ -62,18 +63,28 @@ pub(crate) fn table(samples: &[Sample]) -> String {
             None => rows.push((&sample.name, &sample.unit, place, vec![sample])),
         }
     }
-    let mut text =
-        String::from("| what | cores | median | range | unit | n |\n|---|---|---:|---|---|---:|\n");
+    let mut text = String::from("| what | cores | c2c ns | median | 95 % interval | range | unit | n |\n");
+    text.push_str("|---|---|---:|---:|---|---|---|---:|\n");
     for (name, unit, place, group) in rows {
-        let min = group.iter().map(|s| s.min).fold(f64::INFINITY, f64::min);
-        let max = group.iter().map(|s| s.max).fold(f64::NEG_INFINITY, f64::max);
-        let n: usize = group.iter().map(|s| s.n).sum();
-        let median = stats::median(&group.iter().map(|s| s.median).collect::<Vec<_>>()).unwrap_or(f64::NAN);
-        let (mid, min, max) = (shown(median), shown(min), shown(max));
         // Writing to a string cannot fail.
-        let _ = writeln!(text, "| {name} | {} | {mid} | {min}..{max} | {unit} | {n} |", place.shown());
+        let _ = writeln!(text, "| {name} | {} | {} |", place.shown(), figures(unit, &group));
     }
     text
+}
+
+/// Formats the figures of a row: those of all rounds of one case at one placement.
+fn figures(unit: &str, rounds: &[&Sample]) -> String {
+    let nothing = || "-".to_owned();
+    let range = |(low, high): (f64, f64)| format!("{}..{}", shown(low), shown(high));
+    let c2c: Vec<f64> = rounds.iter().filter_map(|round| round.figure("c2c_ns")).collect();
+    let c2c = stats::median(&c2c).map_or_else(nothing, shown);
+    let medians = Summary::of(&rounds.iter().map(|round| round.median).collect::<Vec<_>>());
+    let median = medians.map_or_else(nothing, |medians| shown(medians.median));
+    let interval = medians.and_then(|medians| medians.ci95).map_or_else(nothing, range);
+    let min = rounds.iter().map(|round| round.min).fold(f64::INFINITY, f64::min);
+    let max = rounds.iter().map(|round| round.max).fold(f64::NEG_INFINITY, f64::max);
+    let n: usize = rounds.iter().map(|round| round.n).sum();
+    format!("{c2c} | {median} | {interval} | {} | {unit} | {n}", range((min, max)))
 }
 
 /// Formats a value with about three significant digits.

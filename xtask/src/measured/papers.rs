@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
@@ -34,10 +36,58 @@ struct Item {
     not_run: Option<String>,
 }
 
+/// Claims of each figure, by its name, as lines about them begin: `claim (column)`.
+pub(super) type Claims = BTreeMap<String, Vec<String>>;
+
+/// What is read of a figure's file.
+#[derive(Deserialize)]
+struct Figure {
+    id: String,
+    #[serde(default)]
+    shape: Vec<Claim>,
+    #[serde(default)]
+    line: Vec<Claim>,
+}
+
+#[derive(Deserialize)]
+struct Claim {
+    claim: String,
+    column: String,
+}
+
+/// Reads the claims of all figures in a folder.
+///
+/// # Errors
+/// A file cannot be read, or is no figure.
+pub(super) fn claims(folder: &Path) -> Result<Claims> {
+    let mut claims = Claims::new();
+    for entry in fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))? {
+        let path = entry?.path();
+        let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        let figure: Figure = toml::from_str(&text).with_context(|| path.display().to_string())?;
+        let all = figure.shape.iter().chain(&figure.line);
+        let shown = all.map(|claim| format!("{} ({})", claim.claim, claim.column)).collect();
+        claims.insert(figure.id, shown);
+    }
+    Ok(claims)
+}
+
 /// Parsed line about a claim: `SHAPE 000/fig2 holds: claim (column): why`.
 struct VerdictLine<'a> {
     verdict: &'a str,
     claim: &'a str,
+}
+
+impl VerdictLine<'_> {
+    /// Returns true if the line is about this claim.
+    fn is_of(&self, claim: &str) -> bool {
+        self.claim.strip_prefix(claim).is_some_and(|why| why.starts_with(": "))
+    }
+
+    /// Returns true if the figure's file still has the claim.
+    fn is_current(&self, figure: &str, claims: &Claims) -> bool {
+        claims.get(figure).is_none_or(|known| known.iter().any(|claim| self.is_of(claim)))
+    }
 }
 
 fn told(line: &str) -> Option<VerdictLine<'_>> {
@@ -50,11 +100,13 @@ fn told(line: &str) -> Option<VerdictLine<'_>> {
 ///
 /// # Errors
 /// The list of items is invalid.
-pub(super) fn page(items: &str, runs: &[Run]) -> Result<String> {
+pub(super) fn page(items: &str, runs: &[Run], claims: &Claims) -> Result<String> {
     let items: Items = toml::from_str(items).context("docs/papers.toml")?;
     let mut text = "# The papers, item by item\n\nWritten by `cargo xtask measured` from `docs/papers.toml` and the files in `results/`. Verdicts are \
                     counts of claims over all machines that a figure was run on: what holds, contradicts the paper for a reason that the figure \
-                    states, fails, or is open (not run, or the interval is too wide). The runs themselves: [measured.md](measured.md).\n\n\
+                    states, fails, or is open (not run, or the interval is too wide). In brackets are the commits of the runs. A claim that its figure \
+                    no longer has is counted apart, and so is one that no run has judged yet. The runs themselves: \
+                    [measured.md](measured.md).\n\n\
                     | | paper | what | where | verdict |\n|---:|---|---|---|---|\n"
         .to_owned();
     for (at, item) in (1..).zip(&items.item) {
@@ -70,10 +122,10 @@ pub(super) fn page(items: &str, runs: &[Run]) -> Result<String> {
             item.paper,
             item.what,
             place(item),
-            verdict(item, runs)
+            verdict(item, runs, claims)
         );
     }
-    text.push_str(&contradictions(runs));
+    text.push_str(&contradictions(runs, claims));
     Ok(text)
 }
 
@@ -84,10 +136,11 @@ fn place(item: &Item) -> String {
     built.chain(figures).chain(plays).collect::<Vec<_>>().join("; ")
 }
 
-fn verdict(item: &Item, runs: &[Run]) -> String {
+fn verdict(item: &Item, runs: &[Run], claims: &Claims) -> String {
     // A figure that is not run has no result file, and its reason is given.
     let is_kept = |id: &&String| item.not_run.is_none() || runs.iter().any(|run| run.name == **id);
-    let mut parts: Vec<String> = item.figures.iter().filter(is_kept).map(|id| of_figure(id, runs)).collect();
+    let kept = item.figures.iter().filter(is_kept);
+    let mut parts: Vec<String> = kept.map(|id| of_figure(id, runs, claims)).collect();
     parts.extend(item.not_run.iter().map(|why| format!("not-run: {why}")));
     parts.extend(item.lacks.iter().map(|what| format!("lacks {what}")));
     if parts.is_empty() {
@@ -96,37 +149,50 @@ fn verdict(item: &Item, runs: &[Run]) -> String {
     parts.join("; ")
 }
 
-/// Counts of the verdicts on a figure's claims, over all runs.
-fn of_figure(id: &str, runs: &[Run]) -> String {
+/// Counts of the verdicts on a figure's claims, over all runs, with their commits.
+fn of_figure(id: &str, runs: &[Run], claims: &Claims) -> String {
     let of: Vec<&Run> = runs.iter().filter(|run| run.name == id).collect();
-    match (of.is_empty(), counted(of)) {
-        (true, _) => format!("{id} not-run yet: no result file"),
-        (false, None) => format!("{id} printed, nothing claimed"),
-        (false, Some(counts)) => format!("{id}: {counts}"),
+    if of.is_empty() {
+        return format!("{id} not-run yet: no result file");
     }
+    let commits: Vec<&str> = of.iter().map(|run| run.commit.as_str()).collect();
+    let told = of.iter().flat_map(|run| &run.lines).filter_map(|line| told(line));
+    let (current, former): (Vec<_>, Vec<_>) = told.partition(|told| told.is_current(id, claims));
+    let is_open = |claim: &&String| !current.iter().any(|told| told.is_of(claim));
+    let open = claims.get(id).into_iter().flatten().filter(is_open).count();
+    let apart = [(former.len(), "of claims it no longer has"), (open, "not judged yet")];
+    let mut parts: Vec<String> = counted(&current).into_iter().collect();
+    parts.extend(apart.into_iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}")));
+    let commits = commits.join(", ");
+    if parts.is_empty() {
+        return format!("{id} printed, nothing claimed ({commits})");
+    }
+    format!("{id}: {} ({commits})", parts.join(", "))
 }
 
 /// Counts of the verdicts on one run's claims; none if it has no claims.
 pub(super) fn verdicts(run: &Run) -> Option<String> {
-    counted([run])
+    counted(&run.lines.iter().filter_map(|line| told(line)).collect::<Vec<_>>())
 }
 
-fn counted<'r>(runs: impl IntoIterator<Item = &'r Run>) -> Option<String> {
+fn counted(told: &[VerdictLine<'_>]) -> Option<String> {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    for told in runs.into_iter().flat_map(|run| &run.lines).filter_map(|line| told(line)) {
+    for told in told {
         *counts.entry(told.verdict).or_default() += 1;
     }
     let counts: Vec<String> = counts.into_iter().map(|(verdict, n)| format!("{n} {verdict}")).collect();
     (!counts.is_empty()).then(|| counts.join(", "))
 }
 
-/// Lists where our results contradict a paper, with the reason, and which claims failed.
-fn contradictions(runs: &[Run]) -> String {
+/// Lists where our results contradict a paper, with the reason, and which claims failed, of those that their figures still have.
+fn contradictions(runs: &[Run], claims: &Claims) -> String {
     let mut text = String::new();
     for (verdict, head) in [("contradicts", "## Where we contradict a paper"), ("fails", "## What fails")] {
         let mut lines = Vec::new();
         for run in runs {
-            let such = run.lines.iter().filter_map(|line| told(line)).filter(|told| told.verdict == verdict);
+            let current = run.lines.iter().filter_map(|line| told(line));
+            let current = current.filter(|told| told.is_current(&run.name, claims));
+            let such = current.filter(|told| told.verdict == verdict);
             lines.extend(
                 such.map(|told| {
                     format!("* {} ({}, {}): {}\n", run.name, run.machine, run.commit, told.claim)

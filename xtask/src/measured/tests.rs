@@ -1,3 +1,6 @@
+use std::collections::BTreeSet;
+
+use super::papers::Claims;
 use super::*;
 
 fn run_of(name: &str, lines: &[&str]) -> Run {
@@ -40,7 +43,9 @@ fn the_readme_keeps_its_words_and_gets_its_figures() {
     let text = with_figures(&readme, &[run_of("bench", &[line; 6])]).unwrap();
     assert!(text.starts_with("words\n") && text.ends_with("more\n") && !text.contains("old"), "{text}");
     assert!(
-        text.contains("| a router between two rings | 40.0 mpps | DPDK's l3fwd, tuned | not measured |"),
+        text.contains(
+            "| a router between two rings | 40.0 mpps, near | DPDK's l3fwd, tuned | not measured |"
+        ),
         "{text}"
     );
     assert_eq!(with_figures("no marks", &[]).unwrap(), "no marks");
@@ -55,26 +60,47 @@ fn each_item_of_the_papers_has_a_verdict_and_contradictions_their_reason() {
         "SHAPE 000/fig13 holds: a (peak): b",
         "SHAPE 000/fig13 contradicts: 500 fall (overload): 1.0: since",
     ];
-    let text = papers::page(items, &[run_of("000/fig13", &lines)]).unwrap();
+    let none = Claims::new();
+    let text = papers::page(items, &[run_of("000/fig13", &lines)], &none).unwrap();
     assert!(
-        text.contains("| 1 | 000 | queues | `lab run 000/fig13` | 000/fig13: 1 contradicts, 1 holds |"),
+        text.contains(
+            "| 1 | 000 | queues | `lab run 000/fig13` | 000/fig13: 1 contradicts, 1 holds (abc1234) |"
+        ),
         "{text}"
     );
     assert!(
         text.contains("not-run: no hardware") && text.contains("500 fall (overload): 1.0: since"),
         "{text}"
     );
-    assert!(papers::page(&items.replace("number = 2", "number = 3"), &[]).is_err());
-    assert!(papers::page("[[item]]\nnumber = 1\npaper = \"\"\nwhat = \"\"\n", &[]).is_err());
+    assert!(papers::page(&items.replace("number = 2", "number = 3"), &[], &none).is_err());
+    assert!(papers::page("[[item]]\nnumber = 1\npaper = \"\"\nwhat = \"\"\n", &[], &none).is_err());
 }
 
 #[test]
 fn what_is_not_run_with_a_reason_lacks_no_result_file() {
     let items = "[[item]]\nnumber = 1\npaper = \"000\"\nwhat = \"x\"\nfigures = [\"000/fig2\"]\nnot_run = \"five CPUs\"\n";
-    let text = papers::page(items, &[]).unwrap();
+    let none = Claims::new();
+    let text = papers::page(items, &[], &none).unwrap();
     assert!(text.contains("| not-run: five CPUs |"), "{text}");
-    let text = papers::page(items, &[run_of("000/fig2", &["SHAPE 000/fig2 holds: a (peak): b"])]).unwrap();
-    assert!(text.contains("| 000/fig2: 1 holds; not-run: five CPUs |"), "{text}");
+    let run = run_of("000/fig2", &["SHAPE 000/fig2 holds: a (peak): b"]);
+    let text = papers::page(items, &[run], &none).unwrap();
+    assert!(text.contains("| 000/fig2: 1 holds (abc1234); not-run: five CPUs |"), "{text}");
+}
+
+#[test]
+fn claims_that_a_figure_no_longer_has_or_has_got_since_are_told_apart() {
+    let items =
+        "[[item]]\nnumber = 1\npaper = \"000\"\nwhat = \"x\"\nfigures = [\"000/fig2\", \"000/fig16\"]\n";
+    let claims = [("000/fig2", vec!["a (peak)", "a: more (peak)"]), ("000/fig16", Vec::new())];
+    let owned = |(id, claims): (&str, Vec<&str>)| {
+        (id.to_owned(), claims.into_iter().map(str::to_owned).collect::<Vec<_>>())
+    };
+    let lines = ["SHAPE 000/fig2 holds: a (peak): b", "SHAPE 000/fig2 fails: a (overload): c"];
+    let runs = [run_of("000/fig2", &lines), run_of("000/fig16", &["a drawing"])];
+    let text = papers::page(items, &runs, &Claims::from(claims.map(owned))).unwrap();
+    let wanted = "| 000/fig2: 1 holds, 1 of claims it no longer has, 1 not judged yet (abc1234); \
+                  000/fig16 printed, nothing claimed (abc1234) |";
+    assert!(text.contains(wanted) && !text.contains("## What fails"), "{text}");
 }
 
 #[test]
@@ -92,6 +118,13 @@ fn a_page_tells_the_verdicts_of_runs_before_and_what_a_bench_lacks() {
 #[test]
 fn the_list_of_items_is_complete() {
     let items = fs::read_to_string(root().join("docs/papers.toml")).unwrap();
-    let page = papers::page(&items, &[]).unwrap();
+    let claims = papers::claims(&root().join("figures")).unwrap();
+    let page = papers::page(&items, &[], &claims).unwrap();
     assert_eq!(page.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| |")).count(), 67);
+    let listed: toml::Table = toml::from_str(&items).unwrap();
+    let listed = listed["item"].as_array().unwrap();
+    let figures = listed.iter().filter_map(|item| item.get("figures")?.as_array()).flatten();
+    let named: BTreeSet<&str> = figures.filter_map(toml::Value::as_str).collect();
+    let there: BTreeSet<&str> = claims.keys().map(String::as_str).collect();
+    assert_eq!(named, there, "figures that items name, and those that there are");
 }

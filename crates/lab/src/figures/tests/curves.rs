@@ -180,9 +180,7 @@ fn each_claim_is_refused_when_one_cell_is_off() {
         let right = right(figure, curve);
         for shape in &figure.shapes {
             let mut cells = right.clone();
-            let (row, column) = places(figure, &shape.first, &shape.column)[0];
-            let second = shape.second_column.as_ref().unwrap_or(&shape.column);
-            let (other_row, other_column) = places(figure, &shape.second, second)[0];
+            let ((row, column), (other_row, other_column)) = cells_of(figure, shape);
             cells[row][column] = off(shape, cells[row][column], cells[other_row][other_column]);
             let (verdict, why) = &verdicts(figure, &cells)[&shape.claim];
             assert_eq!(*verdict, Verdict::Fails, "{}: {}: {why}", figure.id, shape.claim);
@@ -212,6 +210,27 @@ fn off(shape: &Shape, (value, width): (f64, f64), (second, _): (f64, f64)) -> (f
         (None, Some(most), ..) => (second * most * 2.0, width),
         (None, None, None, None) => (value, width),
     }
+}
+
+/// [`off`] leaves a cell below the lower bound where a claim has two.
+#[test]
+fn a_claim_with_two_bounds_is_refused_above_the_upper_one_too() {
+    for (figure, curve) in &curves() {
+        for shape in figure.shapes.iter().filter(|shape| shape.contradicts.is_none()) {
+            let (Some(_), Some(most)) = (shape.at_least, shape.at_most) else { continue };
+            let mut cells = right(figure, curve);
+            let ((row, column), (other_row, other_column)) = cells_of(figure, shape);
+            cells[row][column].0 = cells[other_row][other_column].0 * most * 1.5;
+            let (verdict, why) = &verdicts(figure, &cells)[&shape.claim];
+            assert_eq!(*verdict, Verdict::Fails, "{}: {}: {why}", figure.id, shape.claim);
+        }
+    }
+}
+
+/// Indices of the two cells of a shape.
+fn cells_of(figure: &Figure, shape: &Shape) -> ((usize, usize), (usize, usize)) {
+    let second = shape.second_column.as_ref().unwrap_or(&shape.column);
+    (places(figure, &shape.first, &shape.column)[0], places(figure, &shape.second, second)[0])
 }
 
 #[test]
