@@ -212,7 +212,9 @@ impl KernelRouters {
     pub(super) fn end(&mut self, most: Duration) -> Vec<String> {
         self.waiting.clear();
         let came_back = self.at_work.wait(most).map(|(backend, _)| backend);
-        let Some(mut backend) = self.backend.take().or(came_back) else { return Vec::new() };
+        let Some(mut backend) = self.backend.take().or(came_back) else {
+            return vec!["kernel routers are left behind: a step of one of them does not end".to_owned()];
+        };
         let names = std::mem::take(&mut self.forwarders).into_keys();
         names.filter_map(|name| backend.end(&name).err()).map(|error| format!("{error:#}")).collect()
     }

@@ -106,7 +106,11 @@ const LAST_WORDS: Duration = reply_deadlines::ANSWER;
 /// Time that a data plane gets for an orderly shutdown, more than the 45 s that it gives its own take-downs (`engine::take_down`).
 const GRACE: Duration = Duration::from_secs(50);
 /// Time that threads of this process get to end with the run. They may wait for grace periods of the kernel, or for daemons of FRR.
-const THREADS_GRACE: Duration = Duration::from_secs(20);
+const THREADS_GRACE: Duration = Duration::from_secs(25);
+/// Time that the present task of the kernel routers' thread gets. The longest is the start of a container: 60 s, and then what `lxc-info` takes.
+const KERNELS_GRACE: Duration = Duration::from_secs(100);
+
+const _: () = assert!(GRACE.as_secs() > engine::LONGEST_STOP.as_secs());
 
 /// Options of a run.
 #[derive(Debug)]
@@ -446,6 +450,8 @@ impl Supervisor {
         self.remember_costs();
         // Daemons tell their neighbours that they end, while there is a way to them.
         self.controls.end(THREADS_GRACE);
+        // That may have taken a while, of which other processes are owed nothing less.
+        let now = clock();
         self.finish_isolated(now, GRACE, &clock);
         if let Some(mut plane) = self.lifecycle.plane.take() {
             plane.say(&ToPlane::Stop, Vec::new(), now);
@@ -462,10 +468,13 @@ impl Supervisor {
         }
         self.children.end_all(now);
         self.bury_all(&clock);
-        self.changes.give_up(THREADS_GRACE);
-        self.link_jobs.give_up(THREADS_GRACE);
-        self.resources.give_up(THREADS_GRACE);
-        self.kernels.end(GRACE).into_iter().for_each(|line| self.events.record(Kind::Notice, line));
+        // All of these have had their orders for a while: the time is for them together.
+        let end = clock() + THREADS_GRACE;
+        let left = || end.saturating_duration_since(clock());
+        self.changes.give_up(left());
+        self.link_jobs.give_up(left());
+        self.resources.give_up(left());
+        self.kernels.end(KERNELS_GRACE).into_iter().for_each(|line| self.events.record(Kind::Notice, line));
         self.tell_of_ceilings(now);
         self.give_back();
         if self.lifecycle.was_up && !had_ended {
