@@ -39,7 +39,6 @@ pub mod plan_report;
 mod plane;
 mod rate;
 mod reaper;
-mod remains;
 mod reply_deadlines;
 mod request_router;
 mod resources;
