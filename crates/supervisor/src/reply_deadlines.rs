@@ -29,6 +29,9 @@ pub(super) const PART: Duration = Duration::from_secs(5);
 /// the data plane.
 pub(super) const EXTENSION: Duration = Duration::from_millis(100);
 
+const _: () = assert!(LATE.as_secs() < PART.as_secs() && PART.as_secs() < ANSWER.as_secs());
+const _: () = assert!(QUICK.as_secs() < BUSY.as_secs());
+
 /// Outstanding requests.
 #[derive(Debug, Default)]
 pub(super) struct ReplyDeadlines {

@@ -16,7 +16,7 @@ use rustix::process::{Pid, test_kill_process};
 
 use super::cleaner::CleanupItem;
 use super::make_folder;
-use crate::THREADS_GRACE;
+use crate::ending::THREADS_GRACE;
 use crate::resources::patient_open::LEFT_OVER;
 
 /// Attempts in the race with a run that ends at the same moment and removes its file.
