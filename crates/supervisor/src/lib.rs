@@ -231,7 +231,11 @@ impl Supervisor {
         let (mut running, by_process, threads) = Running::read(file, Instant::now())?;
         raise_descriptor_limit();
         let (stop, started) = (StopRequest::listen()?, Instant::now());
-        let mut lock = running.lock(&options, started)?;
+        let mut lock = match running.lock(&options, started) {
+            // It may have waited for a killed run.
+            Err(_) if stop.is_asked() => return Ok(None),
+            locked => locked?,
+        };
         let metrics = Metrics::open(&running.plan, &mut lock)?;
         let placement = ThreadPlacement::begin(&running.run, threads, &mut lock, started)?;
         let mut ceilings = Ceilings::begin(&running.run, &running.plan, options.memory_max, &lock)?;
