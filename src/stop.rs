@@ -11,8 +11,8 @@ use api::folder::LOCK;
 use command_line::client::{self, Kind};
 use command_line::group;
 
-/// Time limit for the end of a run, as in its unit of systemd.
-const END: Duration = Duration::from_secs(90);
+/// Time limit for the end of a run, as in its unit of systemd (`TimeoutStopSec=`).
+const END: Duration = Duration::from_secs(300);
 /// Time between two checks whether it has ended.
 const LOOK: Duration = Duration::from_millis(10);
 
@@ -80,6 +80,13 @@ pub(crate) fn restart(router: &str) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_run_has_as_much_time_to_end_as_its_unit() {
+        let unit = include_str!("../packaging/ringroad@.service");
+        let limit = unit.lines().find_map(|line| line.strip_prefix("TimeoutStopSec="));
+        assert_eq!(limit, Some(END.as_secs().to_string().as_str()));
+    }
 
     #[test]
     fn a_run_is_there_until_its_lock_is_gone_or_another_runs() {

@@ -11,8 +11,8 @@ use api::{Answer, Client, Error, Request, RunStatus};
 use crate::group;
 
 /// Timeout for a run's status: on a busy host neither side may run for a second or more, and the run's loop may be in a write to a control
-/// group, which waits for a grace period of the kernel.
-const HELLO: Duration = Duration::from_secs(30);
+/// group, which waits for a grace period of the kernel. Not longer, since a run that is stopped delays commands about all others by it.
+const HELLO: Duration = Duration::from_secs(10);
 /// Timeout for an answer to a question, and for sending any request.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Timeout for a change: practically infinite. The run has a time limit for each step of it, which depends on the number of routers and

@@ -21,10 +21,12 @@ use link::{Link, Received, ToPlane, ToSupervisor};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use vmm::{Child, Firmware, Spawn, Spawned};
 
-/// Time limit for the supervisor to start a process, or to find a thread. Its loop may be in a write to a control group, which waits for a
+/// Time limit for the supervisor to start a process. Its loop may be in a write to a control group, which waits for a
 /// grace period of the kernel, and for each fork and exit on the host: seconds on a busy host, and several routers may ask one after
 /// the other. Less than the 30 s that the launch of a router has, so that the error says who is late.
 const PATIENCE: Duration = Duration::from_secs(25);
+/// The same to find a thread, without which a NIC works too. A NIC with several queues asks for several.
+const FINDING: Duration = Duration::from_secs(5);
 
 /// The link, and received messages that were not handled yet.
 #[derive(Debug)]
@@ -190,10 +192,10 @@ impl LinkEndpoint {
         }
     }
 
-    /// Sends a request to the supervisor, and waits for the reply.
+    /// Sends a request to the supervisor, and waits for the reply, at most this long.
     fn ask(
         &self,
-        question: &ToSupervisor,
+        (question, most): (&ToSupervisor, Duration),
         is_answer: impl Fn(&ToPlane) -> bool,
     ) -> Result<Received<ToPlane>> {
         // A reply that is still here belongs to an earlier request that timed out.
@@ -203,7 +205,7 @@ impl LinkEndpoint {
             let place = inside.answers.iter().position(|(message, _)| is_answer(message))?;
             inside.answers.remove(place)
         };
-        let answer = self.take(self.inside(), found, Some(Instant::now() + PATIENCE)).0;
+        let answer = self.take(self.inside(), found, Some(Instant::now() + most)).0;
         answer.context("the supervisor does not answer")
     }
 
@@ -216,7 +218,7 @@ impl LinkEndpoint {
             ToPlane::Spawned { router: of, .. } | ToPlane::NotSpawned { router: of, .. } => of == router,
             _ => false,
         };
-        match self.ask(&question, is_answer).context("the supervisor does not start a process")? {
+        match self.ask((&question, PATIENCE), is_answer).context("the supervisor does not start a process")? {
             (ToPlane::Spawned { pid, .. }, descriptors) => Ok((pid, descriptors)),
             (ToPlane::NotSpawned { why, .. }, _) => Err(anyhow!(why)),
             _ => bail!("an answer to another question"),
@@ -243,7 +245,7 @@ impl KernelThreads for LinkEndpoint {
         self.inside().answers.retain(|(message, _)| !matches!(message, ToPlane::FoundThread { .. }));
         let is_answer =
             |message: &ToPlane| matches!(message, ToPlane::FoundThread { owner: of, .. } if *of == owner);
-        match self.ask(&ToSupervisor::FindThread { owner }, is_answer) {
+        match self.ask((&ToSupervisor::FindThread { owner }, FINDING), is_answer) {
             Ok((ToPlane::FoundThread { thread, .. }, _)) => thread,
             _ => None,
         }

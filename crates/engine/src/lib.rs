@@ -19,6 +19,7 @@ mod kernel_port;
 mod kernel_vhost;
 mod look_after;
 mod next_hops;
+mod observed_time;
 pub mod recording;
 pub mod routes;
 mod shortages;

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use crate::task::{Progress, Task};
 
 /// Time limit. Threads have twice 20 s ([`signals::interrupt::END_LIMIT`]): first the I/O threads, then those
-/// of the guest; peers have 2 s to return a router's rings.
+/// of the guest; peers have 2 s to return a router's rings. Outlets that go with the router, and wait for threads of their own, are left
+/// behind if all this is late at the same time.
 pub(crate) const LIMIT: Duration = Duration::from_secs(45);
 
 /// A take-down in one slot. Until it is over, the slot runs nothing else.

@@ -14,8 +14,8 @@ use crate::{Error, Programs, folder};
 /// Time limit for LXC to kill a container, and then for `lxc-start` to exit, which returns moved interfaces first. Each
 /// of these waits for a grace period of the kernel, which may take seconds on a busy host.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Interval between two checks.
-const LOOK: Duration = Duration::from_millis(5);
+/// Interval between two checks, each of which looks at all processes.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// A container that may have been left behind. The supervisor records it before it starts the container.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

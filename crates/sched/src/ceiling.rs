@@ -28,8 +28,8 @@ const MOST_USED: [&str; 2] = ["memory.max_usage_in_bytes", "memory.memsw.max_usa
 /// A high watermark within this many octets of a ceiling counts as reached: something larger did not fit.
 const NEARLY: u64 = 1 << 20;
 
-/// Time limit for killed processes in a group that was replaced by another one. On a busy host 12 s were seen: see
-/// [`crate::undo`].
+/// Time limit for killed processes in a group that was replaced by another one. On a busy host 12 s were seen. Nobody
+/// waits for them: they are looked for now and then.
 const LEAVING: Duration = Duration::from_secs(60);
 
 /// Resource that a ceiling limits.

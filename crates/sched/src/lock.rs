@@ -15,8 +15,9 @@ use rustix::io::Errno;
 use rustix::process::geteuid;
 
 /// Time limit of waiting for another run, which holds the lock for one change: some milliseconds, but on a busy host seconds for each
-/// thread and process that it moves to another control group, since each of these writes waits for a grace period of the kernel.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// thread and process that it moves to another control group, since each of these writes waits for a grace period of the kernel. A run
+/// that is stopped with the lock costs this time for each shared object that is to be undone; changes wait longer, between other work.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// Time between two attempts.
 const LOOK: Duration = Duration::from_millis(5);
 

@@ -16,9 +16,6 @@ use crate::exclusive_cpus;
 /// Time limit for threads of ended processes to disappear, where the caller waits for that. They leave a group at their last switch of a
 /// CPU, after their end is reported; this host may have nothing but other work for its CPUs for a second and more.
 const LEAVING: Duration = Duration::from_secs(10);
-/// The same for a process that was killed: it releases its locks before its threads are gone, and in between may close VMs, which waits
-/// for grace periods of the kernel. On a busy host that took 12 s.
-const LEAVING_KILLED: Duration = Duration::from_secs(60);
 /// Time between two attempts.
 const LOOK: Duration = Duration::from_millis(5);
 
@@ -67,17 +64,17 @@ pub enum Undo {
 }
 
 impl Undo {
-    /// Removes the object in place of a process that was killed. Waits for the lock if that is needed, and for
-    /// threads that are about to end. A missing object is no error.
+    /// Removes the object in place of a process that was killed. Waits for the lock if that is needed, and until `end` at most for
+    /// threads that are about to end: such a process releases its locks before its threads are gone. A missing object is no error.
     ///
     /// # Errors
     /// The object is still there.
-    pub fn after_kill(&self) -> io::Result<()> {
-        self.until(Instant::now() + LEAVING_KILLED)
+    pub fn after_kill(&self, end: Instant) -> io::Result<()> {
+        self.until(end)
     }
 
-    /// Undoes several objects in order, waiting at most 10 s in total for threads to end. Returns those that
-    /// are still there.
+    /// Undoes several objects in order, waiting at most 10 s in total for threads to end, and as long for the lock of each that
+    /// is shared. Returns those that are still there.
     pub(crate) fn all<'u>(undos: impl IntoIterator<Item = &'u Self>) -> Vec<(&'u Self, io::Error)> {
         let end = Instant::now() + LEAVING;
         undos.into_iter().filter_map(|undo| Some((undo, undo.until(end).err()?))).collect()

@@ -207,13 +207,22 @@ impl KernelRouters {
         }
     }
 
-    /// Removes all routers, after waiting at most `most` for the current task. Returns descriptions of everything that could not
-    /// be removed.
+    /// Returns true if its thread has nothing to do: what is asked now is answered soon.
+    pub(super) fn is_idle(&self) -> bool {
+        self.backend.is_some() && self.waiting.is_empty()
+    }
+
+    /// Removes all routers, after waiting at most `most` for the current task. When that time is over, what is left goes with the
+    /// backend, which kills containers without asking them to end. Returns descriptions of everything that could not be removed.
     pub(super) fn end(&mut self, most: Duration) -> Vec<String> {
         self.waiting.clear();
+        let end = Instant::now() + most;
         let came_back = self.at_work.wait(most).map(|(backend, _)| backend);
-        let Some(mut backend) = self.backend.take().or(came_back) else { return Vec::new() };
+        let Some(mut backend) = self.backend.take().or(came_back) else {
+            return vec!["kernel routers are left behind: a step of one of them does not end".to_owned()];
+        };
         let names = std::mem::take(&mut self.forwarders).into_keys();
+        let names = names.take_while(|_| Instant::now() < end);
         names.filter_map(|name| backend.end(&name).err()).map(|error| format!("{error:#}")).collect()
     }
 }

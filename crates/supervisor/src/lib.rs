@@ -19,6 +19,7 @@ mod control_plane;
 mod costs;
 mod deadlines;
 mod display;
+mod ending;
 mod events;
 mod file_opener;
 mod group_tables;
@@ -39,7 +40,6 @@ pub mod plan_report;
 mod plane;
 mod rate;
 mod reaper;
-mod remains;
 mod reply_deadlines;
 mod request_router;
 mod resources;
@@ -63,7 +63,6 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use engine::BackOff;
 use host::users;
-use link::{ToPlane, ToSupervisor};
 use rustix::process::{Resource, Rlimit, geteuid, getrlimit, setrlimit};
 use telemetry::Kind;
 use uplink::SocketBroker;
@@ -79,7 +78,6 @@ use display::Display;
 pub use events::{Events, Log};
 use kernels::{KernelRouters, backend::HostBackend};
 use killed_processes::KilledProcesses;
-use lifecycle::described;
 use link_jobs::LinkJobs;
 use link_monitor::LinkMonitor;
 use link_repair::LinkRepair;
@@ -103,10 +101,6 @@ pub use thread_placement::{Planned, planned};
 const SECOND: Duration = Duration::from_secs(1);
 /// Time limit for the last table at the end of a run: as long as a data plane has for any counters.
 const LAST_WORDS: Duration = reply_deadlines::ANSWER;
-/// Time that a data plane gets for an orderly shutdown, more than the 45 s that it gives its own take-downs (`engine::take_down`).
-const GRACE: Duration = Duration::from_secs(50);
-/// Time that threads of this process get to end with the run. They may wait for grace periods of the kernel, or for daemons of FRR.
-const THREADS_GRACE: Duration = Duration::from_secs(20);
 
 /// Options of a run.
 #[derive(Debug)]
@@ -237,7 +231,11 @@ impl Supervisor {
         let (mut running, by_process, threads) = Running::read(file, Instant::now())?;
         raise_descriptor_limit();
         let (stop, started) = (StopRequest::listen()?, Instant::now());
-        let mut lock = running.lock(&options, started)?;
+        let mut lock = match running.lock(&options, started) {
+            // It may have waited for a killed run.
+            Err(_) if stop.is_asked() => return Ok(None),
+            locked => locked?,
+        };
         let metrics = Metrics::open(&running.plan, &mut lock)?;
         let placement = ThreadPlacement::begin(&running.run, threads, &mut lock, started)?;
         let mut ceilings = Ceilings::begin(&running.run, &running.plan, options.memory_max, &lock)?;
@@ -435,47 +433,6 @@ impl Supervisor {
             self.events.record(Kind::Notice, line);
             self.display.leave();
         }
-    }
-
-    /// Ends what still runs and removes what was made; `clock` tells how long that takes.
-    fn finish(mut self, clock: impl Fn() -> Instant) {
-        let now = clock();
-        notify::notify("STOPPING=1");
-        let had_ended = self.lifecycle.plane.is_none();
-        self.let_go_of_threads();
-        self.remember_costs();
-        // Daemons tell their neighbours that they end, while there is a way to them.
-        self.controls.end(THREADS_GRACE);
-        self.finish_isolated(now, GRACE, &clock);
-        if let Some(mut plane) = self.lifecycle.plane.take() {
-            plane.say(&ToPlane::Stop, Vec::new(), now);
-            // A data plane that is still starting does not listen, and needs no orderly end.
-            let grace = if plane.is_up { GRACE } else { Duration::ZERO };
-            let (said, process) = plane.wait(grace, &clock, |message| {
-                // It asks to kill the process of a router that does not stop.
-                if let ToSupervisor::Kill { router, pid } = message {
-                    self.children.kill(&router, pid, now);
-                }
-            });
-            self.killed.kill(&described(None), process, now);
-            self.repeat(None, said, now);
-        }
-        self.children.end_all(now);
-        self.bury_all(&clock);
-        self.changes.give_up(THREADS_GRACE);
-        self.link_jobs.give_up(THREADS_GRACE);
-        self.resources.give_up(THREADS_GRACE);
-        self.kernels.end(GRACE).into_iter().for_each(|line| self.events.record(Kind::Notice, line));
-        self.tell_of_ceilings(now);
-        self.give_back();
-        if self.lifecycle.was_up && !had_ended {
-            self.events.record(Kind::Stopped, "the run has ended");
-        }
-        self.events.flush();
-        let _ = self.display.flush();
-        let Self { request_router, metrics, resources, placement, lock, .. } = self;
-        drop((request_router, metrics, resources, placement));
-        drop(lock);
     }
 }
 

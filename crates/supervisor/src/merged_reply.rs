@@ -47,7 +47,9 @@ impl Supervisor {
         if self.running.plan.isolated().next().is_none() && kernels.is_empty() {
             return self.ask_plane(request, requester, now);
         }
-        let most = self.part_limit(&request, &requester);
+        // Routers behind a container that starts or stops are not waited for.
+        let is_soon = kernels.is_empty() || self.kernels.is_idle();
+        let most = if is_soon { self.part_limit(&request, &requester) } else { LATE };
         let listens = |(name, isolated): (&String, &RouterProcess)| {
             let is_meant = only.is_none_or(|only| config::is_meant(name, only));
             (is_meant && isolated.listens_to(&request, most, now)).then(|| name.clone())

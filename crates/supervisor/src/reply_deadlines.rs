@@ -16,7 +16,8 @@ const MARGIN: Duration = Duration::from_secs(10);
 pub(super) const QUICK: Duration = engine::LONGEST_STOP.saturating_add(MARGIN);
 /// Deadline for bringing a router up.
 pub(super) const BUSY: Duration = engine::LONGEST_START.saturating_add(MARGIN);
-/// Additional time for each router that is brought up or changed.
+/// Additional time for each router that is brought up or changed. Routers of one order are mostly built at the same time, or one after
+/// the other in milliseconds; of their limits only those of one are reached on a host that works.
 pub(super) const ROUTER: Duration = Duration::from_secs(2);
 /// After this time without an answer the data plane is reported as busy.
 pub(super) const LATE: Duration = Duration::from_secs(1);
@@ -27,6 +28,9 @@ pub(super) const PART: Duration = Duration::from_secs(5);
 /// Extension of a deadline that has passed: the supervisor itself may have had no CPU, which is no silence of
 /// the data plane.
 pub(super) const EXTENSION: Duration = Duration::from_millis(100);
+
+const _: () = assert!(LATE.as_secs() < PART.as_secs() && PART.as_secs() < ANSWER.as_secs());
+const _: () = assert!(QUICK.as_secs() < BUSY.as_secs());
 
 /// Outstanding requests.
 #[derive(Debug, Default)]

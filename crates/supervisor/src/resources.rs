@@ -2,7 +2,7 @@
 //! it hands to the data plane, so that links and files outlive it.
 
 mod handover;
-mod patient_open;
+pub(crate) mod patient_open;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};

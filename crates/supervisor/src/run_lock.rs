@@ -99,7 +99,7 @@ impl RunLock {
     /// # Errors
     /// Those of [`RunLock::take`].
     pub(crate) fn add(&mut self, router: &str) -> Result<()> {
-        let held = claim::lock_router(&self.base, &self.cleanup_list, router)?;
+        let held = claim::lock_router(&self.base, &self.cleanup_list, router, &mut until_timeout())?;
         self.routers.insert(router.to_owned(), held);
         Ok(())
     }

@@ -10,6 +10,7 @@ use std::ffi::OsStr;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use port::Offloads;
@@ -34,6 +35,9 @@ const KEPT: usize = 8;
 static RESERVE: Mutex<Vec<OwnedFd>> = Mutex::new(Vec::new());
 /// Names of the internal ports that this process has: none of them is a remainder that another one may replace.
 static HELD: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+/// True once Open vSwitch did not follow the removal of a port: it is not waited for again until it has
+/// followed an addition, since it may have ended.
+static IS_LATE: AtomicBool = AtomicBool::new(false);
 
 /// Creates the TAP `name` and adds it to `bridge`. It is removed from the bridge when the returned device is
 /// dropped, or by its [`Undo`].
@@ -110,7 +114,7 @@ pub fn open_internal(name: &str, bridge: &str, (mac, mtu): (Mac, u32)) -> Result
 }
 
 /// Returns true if the bridge is served by a running switch: its own interface then has a port number. Takes
-/// 30 seconds at most, and changes nothing.
+/// three times 30 seconds at most, and changes nothing.
 ///
 /// # Errors
 /// One line: Open vSwitch is missing or does not answer, or it has no such bridge.
@@ -149,6 +153,7 @@ fn datapath(name: &str, bridge: &str) -> Result<String, Error> {
 fn add(name: &str, bridge: &str, settings: &[&str]) -> Result<(), Error> {
     let port = [&["add-port", bridge, name, "--", "set", "Interface", name][..], settings].concat();
     let added = ask(&port).map_err(Failure::sentence).and_then(|_| reached(name));
+    IS_LATE.fetch_and(added.is_err(), Ordering::Relaxed);
     added.map_err(|why| refused(name, bridge, why))
 }
 
@@ -166,17 +171,24 @@ fn reached(name: &str) -> Result<(), String> {
 }
 
 /// Removes the port from any bridge, if it is marked as ours. Open vSwitch itself may have ended: the
-/// database suffices. An internal port is gone when Open vSwitch has followed, for which it has its time.
+/// database suffices. An internal port is gone when Open vSwitch has followed, for which it has its time once.
 pub(crate) fn forget(name: &str) {
     reserve().clear();
     let mark = ask(&["--if-exists", "get", "Interface", name, "external_ids:ringroad"]);
     match mark.as_deref() {
         Ok("tap") => drop(ask(&["--no-wait", "--if-exists", "del-port", name])),
-        Ok("internal") => drop(ask(&["--if-exists", "del-port", name])),
+        Ok("internal") => forget_internal(name),
         _ => {}
     }
     // If that is impossible now, it is done before the next port is added.
     let _ = fill(&mut reserve());
+}
+
+fn forget_internal(name: &str) {
+    let wait: &[&str] = if IS_LATE.load(Ordering::Relaxed) { &["--no-wait"] } else { &[] };
+    // The database has the removal in any case before it is waited for.
+    let gone = ask(&[wait, &["--if-exists", "del-port", name][..]].concat());
+    IS_LATE.fetch_or(gone.is_err(), Ordering::Relaxed);
 }
 
 fn reserve() -> MutexGuard<'static, Vec<OwnedFd>> {

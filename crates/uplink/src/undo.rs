@@ -14,9 +14,6 @@ use crate::{Error, Links, macvtap, ovs, steering};
 
 /// Time that a process which was told to end may take to close its sockets.
 const CLOSING: Duration = Duration::from_secs(2);
-/// The same for a process that was killed: it releases its locks first, and may close VMs and TAPs in between, which waits for grace
-/// periods of the kernel. On a busy host that took 12 s.
-const CLOSING_KILLED: Duration = Duration::from_secs(60);
 /// Interval between two checks.
 const LOOK: Duration = Duration::from_millis(5);
 
@@ -63,22 +60,19 @@ impl Undo {
     /// process's environment. It is no error if it does not exist any more: it may have disappeared with the
     /// interface below it.
     pub fn now(&self) {
-        self.within(CLOSING);
+        self.after_kill(Instant::now() + CLOSING);
     }
 
-    /// The same in place of a process that was killed and may not have closed everything yet.
-    pub fn after_kill(&self) {
-        self.within(CLOSING_KILLED);
-    }
-
-    fn within(&self, patience: Duration) {
+    /// The same in place of a process that was killed, which is waited for until `end` at most: it releases its locks first, and may
+    /// close VMs and TAPs before its sockets, which takes grace periods of the kernel: seconds on a busy host.
+    pub fn after_kill(&self, end: Instant) {
         match self {
             // Also one that never appeared under its name.
             Self::Macvtap { name } => {
                 [name, &name_before(name)].into_iter().for_each(|name| drop(delete_ours(name)))
             }
             Self::OvsPort { name } => ovs::forget(name),
-            Self::Socket { path } => remove_socket(path, patience),
+            Self::Socket { path } => remove_socket(path, end),
         }
     }
 
@@ -182,8 +176,7 @@ impl FormerSettings {
 }
 
 /// Removes a socket as soon as nobody listens at it: a killed process may close it after everything else.
-fn remove_socket(path: &Path, patience: Duration) {
-    let end = Instant::now() + patience;
+fn remove_socket(path: &Path, end: Instant) {
     while matches!(door::remove_deserted(path), Err(door::Error::Taken { .. })) && Instant::now() < end {
         sleep(LOOK);
     }

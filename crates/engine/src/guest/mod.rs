@@ -20,6 +20,7 @@ use vmm::{
     GroupMemory, Machine, MachineConfig, MemberDesk, Process, RouteTable, Spawn, Steps, Stopped, Vcpu,
 };
 
+use crate::observed_time::ObservedTime;
 use crate::routes;
 use crate::tables::MemberTables;
 use crate::watch::{Rules, VcpuSample};
@@ -240,12 +241,12 @@ impl Guest {
 
     /// Waits until each vCPU serves its NICs; the error names the one that failed and the reason.
     pub fn wait_until_ready(&self) -> Result<()> {
-        let start = Instant::now();
+        let mut waited = ObservedTime::since(Instant::now());
         while !self.is_ready() {
             if let Some(fault) = self.fault() {
                 bail!("router {}: {fault}", self.plan.name);
             }
-            if let Some(line) = self.late_boot(start.elapsed()) {
+            if let Some(line) = self.late_boot(waited.look(Instant::now())) {
                 bail!("router {}: {line}", self.plan.name);
             }
             std::thread::sleep(Duration::from_micros(100));

@@ -25,6 +25,7 @@ use crate::ensemble::Ensembles;
 use crate::guest::{Guest, GuestTask};
 use crate::look_after::BackOff;
 use crate::next_hops::NextHops;
+use crate::observed_time::ObservedTime;
 use crate::routes;
 use crate::shortages::Shortages;
 use crate::supplies::HostServices;
@@ -44,10 +45,11 @@ pub(crate) const PEER_PATIENCE: Duration = Duration::from_millis(500);
 pub(crate) const LAUNCH_LIMIT: Duration = Duration::from_secs(30);
 /// Longest time that a healthy instance may take to stop a router, or to change something of one that runs on.
 pub const LONGEST_STOP: Duration = take_down::LIMIT;
-/// Longest time that a healthy instance may take until a router that it is to start serves, or is given up: the previous run is taken
-/// down, the machine is built, the router is launched, and the firmware boots.
+/// Longest time that a healthy instance may take until a router that it is to start serves, or is given up: its attachments are opened,
+/// the previous run is taken down, the machine is built, the router is launched, the firmware boots, and what was replaced is taken
+/// down.
 pub const LONGEST_START: Duration =
-    LONGEST_STOP.saturating_add(LAUNCH_LIMIT).saturating_add(LAUNCH_LIMIT).saturating_add(BOOT_LIMIT);
+    Duration::from_secs(3 * LAUNCH_LIMIT.as_secs() + BOOT_LIMIT.as_secs() + 2 * LONGEST_STOP.as_secs());
 
 /// State shared by all slots of an instance.
 pub(crate) struct RunContext {
@@ -158,6 +160,8 @@ pub(crate) struct Run {
     /// True once the router has come up.
     pub(crate) up: bool,
     pub(crate) started: Instant,
+    /// Time for which a caller has waited until the router is up.
+    waited: ObservedTime,
 }
 
 /// State of a slot before an explicit start.

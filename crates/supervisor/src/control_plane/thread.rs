@@ -35,6 +35,8 @@ const LAST_LOOK: u64 = 20;
 /// run waits for this thread.
 const GRACE: u64 = 15_000;
 
+const _: () = assert!(GRACE / 1000 < crate::ending::THREADS_GRACE.as_secs());
+
 /// What the thread is told.
 pub(super) enum Order {
     /// Settings of the router, with handles for its shadows, by NIC, where it has some.

@@ -7,6 +7,8 @@ mod functions;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::PathBuf;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
 use hooks::{PacketTracer, TraceSpec};
@@ -21,8 +23,11 @@ use super::napi::{self, Napi};
 use super::network::Network;
 use super::plan::Spec;
 use super::rate_limit::RateLimit;
-use crate::remains;
+use crate::resources::patient_open::LEFT_OVER;
 use functions::links;
+
+/// Interval between two attempts while waiting for the cleaner.
+const LOOK: Duration = Duration::from_millis(5);
 
 /// Counters of a router.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -436,10 +441,10 @@ pub(crate) fn start_patiently(
     site: &Surroundings<'_>,
     journal: &mut dyn FnMut(&Leftover),
 ) -> Result<Router, kernel_router::Error> {
-    let mut waits = remains::patience();
+    let end = Instant::now() + LEFT_OVER;
     loop {
         match Router::start(wanted.clone(), site, journal) {
-            Err(error) if error.is_in_use() && waits() => {}
+            Err(error) if error.is_in_use() && Instant::now() < end => sleep(LOOK),
             started => return started,
         }
     }

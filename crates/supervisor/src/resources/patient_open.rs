@@ -1,19 +1,26 @@
 //! Attachments that a killed run may still hold for a moment.
 
 use std::io::{self, ErrorKind};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use attach::{HostResource, NicRequirements};
 
-use crate::remains;
+/// Time limit for a killed process to close its TAPs and sockets after it has released its locks: some
+/// milliseconds, but a TAP may wait for grace periods of the kernel, which on a busy host take a second each.
+/// Whoever holds what is wanted for good costs everybody this time.
+pub(crate) const LEFT_OVER: Duration = Duration::from_secs(3);
+/// Time between two attempts.
+const LOOK: Duration = Duration::from_millis(2);
 
 /// Opens an attachment. It is retried while remains of a killed run, which has released its names already,
 /// still hold it.
 pub(super) fn open_patiently(wanted: &NicRequirements) -> Result<Option<Box<dyn HostResource>>> {
-    let mut waits = remains::patience();
+    let end = Instant::now() + LEFT_OVER;
     loop {
         match wanted.open() {
-            Err(error) if is_in_use(&error) && waits() => {}
+            Err(error) if is_in_use(&error) && Instant::now() < end => sleep(LOOK),
             opened => return opened,
         }
     }

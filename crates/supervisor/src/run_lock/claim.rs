@@ -22,13 +22,14 @@ impl NameClaim {
         Self { base: base.to_owned(), names, routers: BTreeMap::new(), cleanup_list }
     }
 
-    /// Takes the names, all or none. Waits for remains of a killed run, for at most a minute each.
+    /// Takes the names, all or none. Waits for remains of a killed run, for all names together as long as a start does.
     ///
     /// # Errors
     /// In one line, that a name is taken, and by which process.
     pub(crate) fn take(mut self) -> Result<Self> {
+        let mut wait = until_timeout();
         for name in std::mem::take(&mut self.names) {
-            let held = lock_router(&self.base, &self.cleanup_list, &name)?;
+            let held = lock_router(&self.base, &self.cleanup_list, &name, &mut wait)?;
             self.routers.insert(name, held);
         }
         Ok(self)
@@ -42,9 +43,14 @@ impl Drop for NameClaim {
 }
 
 /// Takes the name of a router.
-pub(super) fn lock_router(base: &Path, cleanup_list: &CleanupList, router: &str) -> Result<LockFile> {
+pub(super) fn lock_router(
+    base: &Path,
+    cleanup_list: &CleanupList,
+    router: &str,
+    wait: &mut dyn FnMut() -> bool,
+) -> Result<LockFile> {
     let refusal = format!("a router named '{router}' is already running");
-    lock(cleanup_list, &base.join("routers").join(router), &refusal, &mut until_timeout())
+    lock(cleanup_list, &base.join("routers").join(router), &refusal, wait)
 }
 
 /// Takes the lock at a path, and has the cleaner remove it if this process is killed.

@@ -22,7 +22,7 @@ use netns::Namespace;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use uplink::Undo;
 
-use super::file::{clean_up, is_taken_over, until_long_timeout};
+use super::file::{clean_up_all, is_taken_over, until_long_timeout};
 use crate::kernels::backend::Remains;
 
 mod list;
@@ -301,11 +301,7 @@ pub fn clean_up_after(parent: u32) -> Result<()> {
         let _ = fs::remove_dir(&left.home);
     }
     restore_functions(&list.functions(), &list.counts());
-    // One time for all: if a process of the run never ends, what belongs to its lock stays, and all else is removed.
-    let mut wait = until_long_timeout();
-    for (lock, rubbish) in list.locks() {
-        clean_up(&lock, parent, &rubbish, &mut wait);
-    }
+    clean_up_all(list.locks().collect(), parent, &mut until_long_timeout());
     Ok(())
 }
 

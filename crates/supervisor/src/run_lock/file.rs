@@ -16,18 +16,27 @@ use rustix::process::{Pid, test_kill_process};
 
 use super::cleaner::CleanupItem;
 use super::make_folder;
+use crate::ending::THREADS_GRACE;
+use crate::resources::patient_open::LEFT_OVER;
 
 /// Attempts in the race with a run that ends at the same moment and removes its file.
 const TRIES: usize = 100;
 /// Time limit for the end of a killed run's remains: its data plane and its cleaner. Both take some
 /// milliseconds, unless other processes need the CPUs: closing a VM and its TAPs waits for the kernel's grace
 /// periods, one after the other, which took 12 s on a host whose CPUs had three times the work they could do.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Not longer, since a start does not heed Ctrl-C meanwhile, and the end of a run waits for a thread that takes names.
+const PATIENCE: Duration = Duration::from_secs(20);
 /// The same where nothing else is to be done. A process that the kernel has not ended by then stays for ever.
 const LONG_PATIENCE: Duration = Duration::from_secs(600);
+/// Time limit of a cleaner for removing all that goes with one lock, which it holds meanwhile. A start waits for it: see
+/// [`PATIENCE`].
+const REMOVAL: Duration = Duration::from_secs(10);
 /// Time between two attempts, at first and at most; it grows with the time waited.
 const LOOK: Duration = Duration::from_millis(2);
 const LONGEST_LOOK: Duration = Duration::from_millis(50);
+
+const _: () = assert!(REMOVAL.as_secs() < PATIENCE.as_secs());
+const _: () = assert!(PATIENCE.as_secs() + LEFT_OVER.as_secs() < THREADS_GRACE.as_secs());
 
 /// Returns a function that sleeps briefly at each call, and returns false once a start has waited long enough.
 pub(super) fn until_timeout() -> impl FnMut() -> bool {
@@ -110,22 +119,37 @@ fn remove(path: &Path) {
     }
 }
 
-/// Removes the lock at `path` that the process `dead` left, as soon as its last holder is gone, and the
-/// objects in `rubbish`. If a new run has taken the lock over, or `wait` returns false, nothing is touched.
-pub(super) fn clean_up(path: &Path, dead: u32, rubbish: &[CleanupItem], wait: &mut dyn FnMut() -> bool) {
-    let Ok(mut file) = File::open(path) else { return };
-    let Ok(lock) = file.try_clone() else { return };
+/// Removes the lock at `path` that the process `dead` left, and the objects in `rubbish`. If a new run has taken the lock over,
+/// nothing is touched. Returns false if processes of the dead one still hold it: to be tried again.
+pub(super) fn clean_up(path: &Path, dead: u32, rubbish: &[CleanupItem]) -> bool {
+    let Ok(mut file) = File::open(path) else { return true };
+    let Ok(lock) = file.try_clone() else { return true };
     let mut is_dead =
         || holder(&mut file).is_none_or(|pid| pid.as_raw_nonzero().get().unsigned_abs() == dead);
-    while let Ok(false) = try_lock(&lock, path) {
-        if !is_dead() || !wait() {
-            return;
-        }
+    if let Ok(false) = try_lock(&lock, path) {
+        return !is_dead();
     }
     if is_dead() && matches!(is_at(&lock, path), Ok(true)) {
+        let end = Instant::now() + REMOVAL;
         // In reverse order: what was made later may depend on what was made before.
-        rubbish.iter().rev().for_each(CleanupItem::remove);
+        rubbish.iter().rev().for_each(|item| item.remove(end));
         remove(path);
+    }
+    true
+}
+
+/// Does this for each lock, as long as `wait` returns true: if a process of the dead one never ends, what belongs to its lock stays,
+/// and all else is removed.
+pub(super) fn clean_up_all(
+    mut locks: Vec<(PathBuf, Vec<CleanupItem>)>,
+    dead: u32,
+    wait: &mut dyn FnMut() -> bool,
+) {
+    loop {
+        locks.retain(|(lock, rubbish)| !clean_up(lock, dead, rubbish));
+        if locks.is_empty() || !wait() {
+            return;
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use rustix::fs::{FlockOperation, flock};
 
 use super::RunLock;
 use super::cleaner::CleanupItem;
-use super::file::{LockFile, clean_up, is_taken_over};
+use super::file::{LockFile, clean_up, clean_up_all, is_taken_over};
 
 #[test]
 fn a_name_is_held_once_and_free_after() {
@@ -157,7 +157,7 @@ fn who_waits_for_the_rest_of_a_killed_run_gives_up() {
     let _rest = left_over(&path);
     let error = LockFile::take(&path, "edge is running", &mut || false).expect_err("it is held");
     assert_eq!(error.to_string(), "edge is running (pid 999999999)");
-    clean_up(&path, 999_999_999, &[], &mut || false);
+    assert!(!clean_up(&path, 999_999_999, &[]));
     assert!(path.exists(), "somebody still has it");
 }
 
@@ -172,12 +172,28 @@ fn what_a_killed_run_left_is_removed_unless_it_was_taken_over() {
         fs::write(&socket, "").expect("a socket");
     };
     leave();
-    clean_up(&lock, 999_999_999, &[CleanupItem::File(socket.clone())], &mut || false);
+    assert!(clean_up(&lock, 999_999_999, &[CleanupItem::File(socket.clone())]));
     assert!(!folder.exists());
     leave();
-    clean_up(&lock, 17, &[CleanupItem::File(socket.clone())], &mut || false);
+    assert!(clean_up(&lock, 17, &[CleanupItem::File(socket.clone())]));
     assert!(lock.exists() && socket.exists(), "it belongs to somebody else");
-    clean_up(&base.path().join("nothing"), 17, &[], &mut || false);
+    assert!(clean_up(&base.path().join("nothing"), 17, &[]));
+}
+
+#[test]
+fn a_process_that_never_ends_keeps_only_what_is_its_own() {
+    let base = tempfile::tempdir().expect("a folder");
+    let [stuck, free] = ["routers/a", "routers/b"].map(|name| base.path().join(name));
+    let _rest = left_over(&stuck);
+    drop(left_over(&free));
+    let mut rounds = 0;
+    let locks = Vec::from([&stuck, &free].map(|path| (path.clone(), Vec::new())));
+    clean_up_all(locks, 999_999_999, &mut || {
+        assert!(!free.exists(), "it does not wait for the other one");
+        rounds += 1;
+        rounds < 3
+    });
+    assert!(stuck.exists() && rounds == 3);
 }
 
 #[test]

@@ -13,6 +13,7 @@ use crate::guest::Guest;
 use crate::instance::RunningRouter;
 use crate::instance::State;
 use crate::next_hops::NextHops;
+use crate::observed_time::ObservedTime;
 use crate::routes;
 use crate::shortages::Shortages;
 use crate::take_down::TakeDown;
@@ -98,7 +99,8 @@ impl Slot {
         let (watch, conflicts) = (Watch::new(context.rules), ArpConflicts::default());
         let (shortages, next_hops) = (Shortages::default(), NextHops::default());
         let (up, started) = (false, context.now);
-        self.run = Some(Run { router, watch, conflicts, shortages, next_hops, up, started });
+        let waited = ObservedTime::since(started);
+        self.run = Some(Run { router, watch, conflicts, shortages, next_hops, up, started, waited });
         self.adjust_run();
         self.starts += 1;
         self.since = context.now;
@@ -129,7 +131,8 @@ impl Slot {
     }
 
     /// Returns true once the router that a caller has been waiting for since `since` is up; one that does not
-    /// come up in time is taken down.
+    /// come up in observed time is taken down.
+    ///
     /// # Errors
     /// It does not come up.
     pub(crate) fn is_up_after(&mut self, since: Instant, now: Instant) -> Result<bool> {
@@ -141,7 +144,8 @@ impl Slot {
             self.since = now;
             return Ok(true);
         }
-        let waited = now.saturating_duration_since(since.max(run.started));
+        run.waited.forget_before(since);
+        let waited = run.waited.look(now);
         if let Some(line) = run.router.fault().or_else(|| run.router.router.late_boot(waited)) {
             self.take_down(State::Stopped, now);
             bail!("router {}: {line}", self.plan.name);

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
 
 use sched::{Applier, SchedFacts, Undo, Version};
 use support::{UnprivilegedLocker, all_below};
@@ -144,7 +145,8 @@ fn who_was_told_before_can_clean_up() {
     for _ in 0..2 {
         for text in told.iter().rev() {
             let undo: Undo = serde_json::from_str(text).expect("an undo");
-            undo.after_kill().unwrap_or_else(|error| panic!("{undo:?}: {error}"));
+            undo.after_kill(Instant::now() + Duration::from_secs(60))
+                .unwrap_or_else(|error| panic!("{undo:?}: {error}"));
         }
     }
     assert!(left_over(&known.host).is_empty(), "{:?}", left_over(&known.host));

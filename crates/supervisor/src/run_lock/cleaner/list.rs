@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::io::{self, BufRead, Read};
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
+use std::time::Instant;
 
 use kernel_router::Leftover;
 use lxc::OrphanedContainer;
@@ -36,12 +37,12 @@ pub(in crate::run_lock) enum CleanupItem {
 }
 
 impl CleanupItem {
-    /// Removes the object.
-    pub(in crate::run_lock) fn remove(&self) {
+    /// Removes the object, waiting until `end` at most for processes that still use it.
+    pub(in crate::run_lock) fn remove(&self, end: Instant) {
         match self {
             Self::File(path) => drop(std::fs::remove_file(path)),
-            Self::Made(undo) => undo.after_kill(),
-            Self::Scheduled(undo) => drop(undo.after_kill()),
+            Self::Made(undo) => undo.after_kill(end),
+            Self::Scheduled(undo) => drop(undo.after_kill(end)),
             Self::Kernel(_) | Self::Container(_) | Self::Function(_) | Self::Count(_) => {}
         }
     }
