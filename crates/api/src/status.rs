@@ -6,7 +6,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 /// Status of a run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunStatus {
     /// Name.
@@ -59,13 +59,13 @@ pub struct RouterStatus {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// It forwards.
+    /// It is up and serves its NICs.
     Running,
-    /// It was told to stop.
+    /// It was stopped on request.
     Stopped,
     /// It failed and is not restarted automatically.
     Failed,
-    /// It failed and will be restarted after a pause.
+    /// It failed and will be restarted after a pause, or is just coming up.
     Waiting,
 }
 

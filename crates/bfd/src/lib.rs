@@ -34,7 +34,5 @@ pub use sessions::{Arrived, Dropped, Out, Path, Sessions, Traffic, Watch};
 pub const PORT: u16 = 3784;
 /// UDP port of control packets over several hops (RFC 5883, section 5).
 pub const MULTIHOP_PORT: u16 = 4784;
-/// UDP port of echo packets (RFC 5881, section 4), which are not for the router but go back to their sender.
-pub const ECHO_PORT: u16 = 3785;
 /// Time to live of control packets: over one hop it is checked on arrival (RFC 5881, section 5).
 pub const TTL: u8 = 255;

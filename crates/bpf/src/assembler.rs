@@ -34,10 +34,16 @@ pub enum Operation {
     Add = 0x07,
     /// Subtraction.
     Subtract = 0x17,
+    /// Multiplication.
+    Multiply = 0x27,
+    /// Remainder of a division.
+    Modulo = 0x97,
     /// Bitwise AND.
     And = 0x57,
     /// Bitwise OR.
     Or = 0x47,
+    /// Bitwise exclusive OR.
+    Xor = 0xa7,
     /// Logical shift to the left.
     ShiftLeft = 0x67,
     /// Logical shift to the right.
@@ -79,6 +85,7 @@ pub enum Size {
 /// Flag: the second operand is a register, not the constant.
 const BY_REGISTER: u8 = 0x08;
 const LOAD: u8 = 0x61;
+const LOAD_PACKET: u8 = 0x40;
 const STORE: u8 = 0x63;
 const STORE_CONSTANT: u8 = 0x62;
 /// Atomic operation on 64 bits.
@@ -122,6 +129,12 @@ impl<P: Copy + PartialEq> Assembler<P> {
         self.alu_const(Operation::Set, to, constant);
     }
 
+    /// `to` = `constant` of 64 bits.
+    pub fn mov_wide(&mut self, to: u8, constant: u64) {
+        self.put(LOAD_WIDE, (to, 0), 0, constant as i32);
+        self.put(0, (0, 0), 0, (constant >> 32) as i32);
+    }
+
     /// `to` = `from`.
     pub fn mov(&mut self, to: u8, from: u8) {
         self.alu_reg(Operation::Set, to, from);
@@ -130,6 +143,12 @@ impl<P: Copy + PartialEq> Assembler<P> {
     /// `to` = memory at `base` + `offset`.
     pub fn load(&mut self, size: Size, to: u8, base: u8, offset: i16) {
         self.put(LOAD | size as u8, (to, base), offset, 0);
+    }
+
+    /// R0 = up to 32 bits of the packet at `base` + `offset`, which are in network byte order there. The program's context must be in R6;
+    /// R1 to R5 are clobbered. Beyond the end of the packet this ends the program with 0.
+    pub fn load_packet(&mut self, size: Size, base: u8, offset: i32) {
+        self.put(LOAD_PACKET | size as u8, (0, base), 0, offset);
     }
 
     /// Memory at `base` + `offset` = `from`.

@@ -40,16 +40,7 @@ impl PublishedStatus {
         let seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Seen { run, routers, relays, .. } = seen.as_ref()?;
         let routers = routers.iter().map(|known| of_router(known, now)).chain(relays.iter().map(of_relay));
-        Some(RunStatus {
-            run: run.clone(),
-            file: String::new(),
-            program: String::new(),
-            pid: 0,
-            data_plane: None,
-            restarts: 0,
-            up_ms: 0,
-            routers: routers.collect(),
-        })
+        Some(RunStatus { run: run.clone(), routers: routers.collect(), ..RunStatus::default() })
     }
 }
 
@@ -63,16 +54,10 @@ impl Seen {
 
 /// Status of a router in this process.
 pub(super) fn of_router(status: &engine::RouterStatus, now: Instant) -> RouterStatus {
-    let state = match status.state {
-        engine::State::Running => api::State::Running,
-        engine::State::Stopped => api::State::Stopped,
-        engine::State::Failed => api::State::Failed,
-        engine::State::Waiting => api::State::Waiting,
-    };
     RouterStatus {
         name: status.name.clone(),
         engine: status.engine.name().to_owned(),
-        state,
+        state: status.state,
         since_ms: u64::try_from(now.saturating_duration_since(status.since).as_millis()).unwrap_or(u64::MAX),
         restarts: u32::try_from(status.restarts).unwrap_or(u32::MAX),
         reason: status.reason.clone(),
@@ -128,13 +113,13 @@ mod tests {
             assert_eq!(names, ["edge/vcpu0", "far/wan", "core/lb0"]);
             *known.0.lock().expect("nobody panicked") = Some(seen);
         };
-        publish(engine::State::Running);
+        publish(api::State::Running);
         let later = now + std::time::Duration::from_millis(30);
         let status = known.status(later).expect("it was seen");
         let [edge, far] = status.routers.as_slice() else { panic!("{status:?}") };
         assert_eq!((edge.state, edge.since_ms, edge.restarts), (api::State::Running, 30, 2));
         assert_eq!((far.name.as_str(), far.threads.len()), ("far", 1));
-        publish(engine::State::Stopped);
+        publish(api::State::Stopped);
         assert_eq!(known.status(later).expect("it was seen").routers[0].state, api::State::Stopped);
     }
 }

@@ -54,16 +54,6 @@ impl Tag {
         self.tci & 0xfff
     }
 
-    /// Returns the priority, 0 to 7.
-    pub const fn priority(self) -> u8 {
-        (self.tci >> 13) as u8
-    }
-
-    /// Returns true if the frame may be dropped first.
-    pub const fn is_drop_eligible(self) -> bool {
-        self.tci & 0x1000 != 0
-    }
-
     /// Encodes the tag.
     pub const fn octets(self) -> [u8; TAG] {
         let [a, b] = self.tpid.to_be_bytes();

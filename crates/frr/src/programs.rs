@@ -158,11 +158,6 @@ impl Options {
     }
 }
 
-/// Returns true if the text of `PROGRAM --help` lists an option: a package may have been built without it.
-pub fn has_option(help: &str, option: &str) -> bool {
-    help.split(|char: char| char.is_whitespace() || matches!(char, ',' | '=')).any(|word| word == option)
-}
-
 fn folder_of(root: &Path, folders: &[&str], program: &str) -> Result<PathBuf, Missing> {
     let mut candidates = folders.iter().map(|folder| root.join(folder));
     candidates.find(|folder| folder.join(program).is_file()).ok_or_else(|| Missing {

@@ -164,13 +164,6 @@ impl Roster {
         Some((before, after))
     }
 
-    /// Gives a member another weight.
-    pub fn set_weight(&mut self, member: Member, weight: u32) {
-        if let Some(entry) = self.members.get_mut(&member) {
-            entry.weight = weight.max(1);
-        }
-    }
-
     /// The state of a member; none where there is no such member.
     pub fn state(&self, member: Member) -> Option<State> {
         self.members.get(&member).map(|entry| entry.state)

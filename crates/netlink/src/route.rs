@@ -109,16 +109,6 @@ impl Netlink {
         self.change(RouteNetlinkMessage::DelRoute(message), 0)
     }
 
-    /// Deletes a route of table `main`.
-    ///
-    /// # Errors
-    /// ESRCH: there is none. EPERM.
-    pub fn delete_route(&self, to: Prefix) -> io::Result<()> {
-        let mut message = to_network(to);
-        message.header.scope = RouteScope::NoWhere;
-        self.change(RouteNetlinkMessage::DelRoute(message), 0)
-    }
-
     /// Dumps the IPv4 routes for which `keeps` returns true.
     pub(crate) fn ipv4_routes(&self, keeps: fn(&Route) -> bool) -> io::Result<Vec<Route>> {
         // That an interface or an address goes is reported before its routes go, which is not reported. The kernel

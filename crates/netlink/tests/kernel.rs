@@ -126,8 +126,8 @@ fn addresses_routes_and_neighbours_go_in_and_out() {
         assert!(kernel.all().expect("a dump").contains(&neighbour));
 
         kernel.delete_neighbour(index, at("192.0.2.254")).expect("forgotten");
-        kernel.delete_route(prefix("10.0.0.0/8")).expect("no route");
-        assert_eq!(errno(kernel.delete_route(prefix("10.0.0.0/8"))), Some(libc::ESRCH));
+        kernel.remove_route(&route).expect("no route");
+        assert_eq!(errno(kernel.remove_route(&route)), Some(libc::ESRCH));
         kernel.delete_address(index, net).expect("no address");
         assert!(!kernel.all().expect("a dump").contains(&neighbour));
         let rules: Vec<netlink::Rule> = kernel.all().expect("a dump");
@@ -250,7 +250,8 @@ fn after_an_overrun_a_mirror_has_all_again() {
         let news = until(&mut mirror, "all routes", |mirror| main(mirror) == ROUTES as usize);
         let told = news.iter().filter(|news| matches!(news, News::Route(Change::Set(_)))).count();
         assert!(told >= ROUTES as usize, "{told}");
-        (0..ROUTES).for_each(|n| kernel.delete_route(to(n)).expect("no route"));
+        let added: Vec<Route> = mirror.routes().iter().filter(|route| route.protocol == 3).cloned().collect();
+        added.iter().for_each(|route| kernel.remove_route(route).expect("no route"));
         until(&mut mirror, "no routes", |mirror| main(mirror) == 0);
         until(&mut mirror, "the kernel's state", same_as_the_kernel);
     });

@@ -2,24 +2,20 @@
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::process::ExitStatusExt;
-use std::process::ExitStatus;
 use std::time::Instant;
 
 use anyhow::{Result, ensure};
-use rustix::process::{Signal, pidfd_send_signal};
-use signal_hook::low_level::signal_name;
 use vmm::{Firmware, Forker, Spawned};
 
 use super::killed_processes::KilledProcesses;
 use super::plane::Process;
 use super::rate::Rate;
-use super::reaper::{ended, reap};
+use super::reaper::reap;
 
 /// Most processes started within a second. The engine's own pauses keep the rate far below that.
 const MOST: u32 = 200;
 /// Description of an orderly end.
-const ENDED: &str = "ended";
+const ENDED: &str = "ended with exit code 0";
 /// Description of an end by SIGKILL.
 const KILLED: &str = "was killed by SIGKILL";
 
@@ -151,14 +147,6 @@ impl Process for Child {
         self.pid.unsigned_abs()
     }
 
-    fn end(&mut self) -> Option<String> {
-        ended(self.pidfd.as_fd()).map(how)
-    }
-
-    fn kill(&mut self) {
-        let _ = pidfd_send_signal(&self.pidfd, Signal::KILL);
-    }
-
     fn pidfd(&self) -> BorrowedFd<'_> {
         self.pidfd.as_fd()
     }
@@ -178,16 +166,4 @@ fn described(router: &str) -> String {
 /// Returns true if this end was orderly, or by the engine's own SIGKILL.
 fn is_in_order(how: &str) -> bool {
     [ENDED, KILLED].contains(&how)
-}
-
-fn how(status: ExitStatus) -> String {
-    match (status.signal(), status.code()) {
-        (Some(signal), _) if signal == Signal::KILL.as_raw() => KILLED.to_owned(),
-        (Some(signal), _) => {
-            let name = signal_name(signal).map_or_else(|| format!("signal {signal}"), str::to_owned);
-            format!("was killed by {name}")
-        }
-        (None, Some(0) | None) => ENDED.to_owned(),
-        (None, Some(code)) => format!("ended with exit code {code}"),
-    }
 }

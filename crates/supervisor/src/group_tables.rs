@@ -274,13 +274,10 @@ enum Way<'r> {
 
 fn by_destination(router: &Router) -> BTreeMap<String, Way<'_>> {
     let more = &router.forwarding;
-    let four = router.routes.iter();
-    let four = four.map(|route| (route.to.to_string(), Way::One(route.via.map(IpAddr::V4), route.nic)));
-    let six = more.routes6.iter();
-    let six = six.map(|route| (route.to.to_string(), Way::One(route.via.map(IpAddr::V6), route.nic)));
+    let single = router.single_routes().map(|(to, via, nic)| (to.to_string(), Way::One(via, nic)));
     let several = more.spread.iter().map(|route| (route.to.to_string(), Way::Several(&route.ways)));
     let refused = more.refused.iter().map(|route| (route.to.to_string(), Way::Refused(route.kind)));
-    four.chain(six).chain(several).chain(refused).collect()
+    single.chain(several).chain(refused).collect()
 }
 
 fn file_of(memory: &SharedMemory) -> Result<&File> {

@@ -91,17 +91,11 @@ fn told(value: keys::Value) -> Value {
 /// Static routes of a router: IPv4 destinations by IPv4 gateways, then all others, then those with several gateways, then those
 /// of a type; each in the order of the file.
 pub fn routes(router: &Router) -> Vec<RouteShown> {
-    let four = router.routes.iter().map(|route| RouteShown {
-        to: route.to.to_string(),
-        via: route.via.map(|via| via.to_string()),
-        nic: nic_name(router, route.nic),
-        vrf: vrf(router, router.table_of(route.nic)),
-    });
-    let six = router.forwarding.routes6.iter().map(|route| RouteShown {
-        to: route.to.to_string(),
-        via: route.via.map(|via| via.to_string()),
-        nic: nic_name(router, route.nic),
-        vrf: vrf(router, router.table_of(route.nic)),
+    let single = router.single_routes().map(|(to, via, nic)| RouteShown {
+        to: to.to_string(),
+        via: via.map(|via| via.to_string()),
+        nic: nic_name(router, nic),
+        vrf: vrf(router, router.table_of(nic)),
     });
     let spread = router.forwarding.spread.iter().map(|route| RouteShown {
         to: route.to.to_string(),
@@ -115,22 +109,17 @@ pub fn routes(router: &Router) -> Vec<RouteShown> {
         nic: route.kind.name().to_owned(),
         vrf: vrf(router, route.table),
     });
-    four.chain(six).chain(spread).chain(refused).collect()
+    single.chain(spread).chain(refused).collect()
 }
 
 /// Static neighbours of a router: IPv4, then IPv6.
 pub fn neighbours(router: &Router) -> Vec<NeighbourShown> {
-    let four = router.neighbours.iter().map(|known| NeighbourShown {
-        address: known.address.to_string(),
-        mac: known.mac.to_string(),
-        nic: nic_name(router, known.nic),
+    let shown = router.all_neighbours().map(|(address, mac, nic)| NeighbourShown {
+        address: address.to_string(),
+        mac: mac.to_string(),
+        nic: nic_name(router, nic),
     });
-    let six = router.forwarding.neighbours6.iter().map(|known| NeighbourShown {
-        address: known.address.to_string(),
-        mac: known.mac.to_string(),
-        nic: nic_name(router, known.nic),
-    });
-    four.chain(six).collect()
+    shown.collect()
 }
 
 fn vrf(router: &Router, table: usize) -> Option<String> {

@@ -37,16 +37,20 @@ const LAST: Duration = Duration::from_secs(1);
 /// Octets of the longest name of a thread; names of routers and NICs have at most 14 each.
 const LONGEST_NAME: usize = 64;
 
-/// Process of a data plane.
+/// Process of a data plane or of a router.
 pub(crate) trait Process {
     /// Process number.
     fn pid(&self) -> u32;
-    /// Description of its end, if it has ended: `was killed by SIGSEGV`.
-    fn end(&mut self) -> Option<String>;
-    /// Sends SIGKILL, without waiting for the end.
-    fn kill(&mut self);
     /// Descriptor that is readable once it has ended.
     fn pidfd(&self) -> BorrowedFd<'_>;
+    /// Description of its end, if it has ended: `was killed by SIGSEGV`.
+    fn end(&mut self) -> Option<String> {
+        ended(self.pidfd()).map(how)
+    }
+    /// Sends SIGKILL, without waiting for the end.
+    fn kill(&mut self) {
+        let _ = pidfd_send_signal(self.pidfd(), Signal::KILL);
+    }
 }
 
 /// A running data plane. Dropping it kills it; use [`Plane::into_process`] to watch for its end instead.
@@ -116,17 +120,13 @@ impl Process for PlaneProcess {
         self.pid
     }
 
-    fn end(&mut self) -> Option<String> {
-        ended(self.pidfd.as_fd()).map(how)
+    fn pidfd(&self) -> BorrowedFd<'_> {
+        self.pidfd.as_fd()
     }
 
     fn kill(&mut self) {
         let _ = pidfd_send_signal(&self.pidfd, Signal::KILL);
         self.killed = true;
-    }
-
-    fn pidfd(&self) -> BorrowedFd<'_> {
-        self.pidfd.as_fd()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::net::Ipv6Addr;
+use std::net::{IpAddr, Ipv6Addr};
 
 use serde::{Deserialize, Serialize};
 
@@ -12,6 +12,7 @@ use super::{Link, vrf};
 use crate::address::Prefix;
 use crate::mac::Mac;
 use crate::nic::station_mac;
+use crate::plan::Router;
 use crate::read::valued;
 use crate::route::nic_named;
 use crate::section::{Section, WithLine};
@@ -72,6 +73,24 @@ pub struct Neighbour6 {
     pub mac: Mac,
     /// Index of the NIC that it is reached through.
     pub nic: usize,
+}
+
+impl Router {
+    /// Static routes of both families by one gateway, or none: destinations, gateway, index of the outgoing NIC. First IPv4 destinations
+    /// by IPv4 gateways, then all others; each in the order of the file.
+    pub fn single_routes(&self) -> impl Iterator<Item = (Destination, Option<IpAddr>, usize)> {
+        let four = self.routes.iter();
+        let four = four.map(|route| (Destination::V4(route.to), route.via.map(IpAddr::V4), route.nic));
+        let six = self.forwarding.routes6.iter();
+        four.chain(six.map(|route| (route.to, route.via.map(IpAddr::V6), route.nic)))
+    }
+
+    /// Static neighbours of both families, IPv4 first: IP address, Ethernet address, index of the NIC.
+    pub fn all_neighbours(&self) -> impl Iterator<Item = (IpAddr, Mac, usize)> {
+        let four = self.neighbours.iter().map(|known| (IpAddr::V4(known.address), known.mac, known.nic));
+        let six = self.forwarding.neighbours6.iter();
+        four.chain(six.map(|known| (IpAddr::V6(known.address), known.mac, known.nic)))
+    }
 }
 
 /// Returns true if a `[[router.route]]` is not an IPv4 route by a gateway or a NIC: its destination or its gateway is an

@@ -89,9 +89,7 @@ impl Link {
         };
         let mac = frame::Mac(nic.mac.0);
         let number = group.pattern.nics.iter().position(|own| own.name == nic.name);
-        let four = group.pattern.neighbours.iter().map(|known| (known.nic, known.mac));
-        let others = group.pattern.forwarding.neighbours6.iter().map(|known| (known.nic, known.mac));
-        let fixed = four.chain(others).filter(|(nic, _)| Some(*nic) == number);
+        let fixed = group.pattern.all_neighbours().filter(|(_, _, nic)| Some(*nic) == number);
         let vlans = group.pattern.forwarding.interfaces.iter().filter(|own| Some(own.nic) == number);
         let segment =
             |own: &Interface| Segment::new(mac, Segment::tags_of(own.tags), (&own.addresses, &own.six));
@@ -102,7 +100,7 @@ impl Link {
             mac,
             vrf: number.map_or(0, |number| group.pattern.table_of(number)),
             way: Way::new(group, at, wanted),
-            fixed: fixed.map(|(_, mac)| frame::Mac(mac.0)).collect(),
+            fixed: fixed.map(|(_, mac, _)| frame::Mac(mac.0)).collect(),
             voice: Voice::new((group, nic), supplies, held.shadow, &is_pulled)?,
             is_pulled,
             cable: Mutex::default(),

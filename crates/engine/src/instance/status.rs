@@ -2,21 +2,9 @@
 
 use std::time::Instant;
 
+pub use api::State;
 use config::Engine;
 use telemetry::Kind;
-
-/// State of a router.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
-    /// It is up and serves its NICs.
-    Running,
-    /// It was stopped on request.
-    Stopped,
-    /// It failed and is not restarted automatically.
-    Failed,
-    /// It failed and will be restarted after a pause, or is just coming up.
-    Waiting,
-}
 
 /// Status of a router.
 #[derive(Clone, Debug)]

@@ -56,10 +56,3 @@ fn command_lines_are_those_of_frr() {
     assert_eq!(line(&reload), "--reload -N edge /etc/frr/edge/frr.conf");
     assert_eq!((options.preamble().lines().count(), Options::default().preamble()), (1, String::new()));
 }
-
-#[test]
-fn options_are_found_as_whole_words() {
-    let help = "Usage: bfdd [OPTION...]\n  --bfdctl   Specify socket\n  --dplaneaddr   Specify address\n  -d, --daemon=X";
-    assert!(has_option(help, "--dplaneaddr") && has_option(help, "--daemon") && has_option(help, "-d"));
-    assert!(!has_option(help, "--dplane") && !has_option("", "--dplaneaddr"));
-}

@@ -88,8 +88,9 @@ fn numbers_are_used_again() {
     group.add(Member(1), 0, at(0));
     group.note(Member(1), Event::Answers, at(0));
     assert_eq!(group.shares()[&Member(1)], 1, "no member is without weight");
-    group.set_weight(Member(1), 4);
-    assert_eq!(group.shares()[&Member(1)], 4);
+    group.add(Member(3), 4, at(0));
+    group.note(Member(3), Event::Answers, at(0));
+    assert_eq!(group.shares()[&Member(3)], 4);
 }
 
 #[test]

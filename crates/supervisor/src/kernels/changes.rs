@@ -1,12 +1,10 @@
 //! Differences of kernel routers between two plans, as `apply` reports them. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Display;
-use std::net::IpAddr;
 
 use api::Change;
 use config::forwarding::Interface;
-use config::{Mac, Nic, Plan, Router};
+use config::{Nic, Plan, Router};
 use netlink::QueueKind;
 
 /// Consequence of removing a router.
@@ -107,24 +105,20 @@ fn told(router: &Router) -> Properties {
 /// Adds the routes and neighbours of both families.
 fn tell_routes(told: &mut Properties, router: &Router) {
     let nic = |index: usize| router.link_name(index).unwrap_or("?");
-    let mut route = |to: &dyn Display, via: Option<IpAddr>, index: usize| {
+    let single = router.single_routes().map(|(to, via, index)| {
         let via = via.map_or_else(String::new, |via| format!(" via {via}"));
-        told.things.insert(format!("route {to}{via} out of {}", nic(index)));
-    };
-    router.routes.iter().for_each(|one| route(&one.to, one.via.map(IpAddr::from), one.nic));
-    let six = &router.forwarding;
-    six.routes6.iter().for_each(|one| route(&one.to, one.via.map(IpAddr::from), one.nic));
-    let spread = six.spread.iter().map(|one| {
+        format!("route {to}{via} out of {}", nic(index))
+    });
+    told.things.extend(single);
+    let more = &router.forwarding;
+    let spread = more.spread.iter().map(|one| {
         let links: Vec<&str> = one.links().into_iter().map(nic).collect();
         format!("route {} via {} out of {}", one.to, one.gateways(), links.join(", "))
     });
     told.things.extend(spread);
-    told.things.extend(six.refused.iter().map(|one| format!("route {} {}", one.kind.name(), one.to)));
-    let mut neighbour = |ip: IpAddr, mac: Mac, index: usize| {
-        told.things.insert(format!("neighbour {ip} at {mac} on {}", nic(index)));
-    };
-    router.neighbours.iter().for_each(|one| neighbour(one.address.into(), one.mac, one.nic));
-    six.neighbours6.iter().for_each(|one| neighbour(one.address.into(), one.mac, one.nic));
+    told.things.extend(more.refused.iter().map(|one| format!("route {} {}", one.kind.name(), one.to)));
+    let known = router.all_neighbours();
+    told.things.extend(known.map(|(ip, mac, index)| format!("neighbour {ip} at {mac} on {}", nic(index))));
 }
 
 /// Adds a NIC. A different attachment makes it a different NIC.

@@ -231,14 +231,10 @@ fn destination(to: Destination) -> Result<Prefix> {
 
 /// Routes of both families that forward.
 fn routes(router: &Router) -> Result<Vec<Route>> {
-    let four = router.routes.iter();
-    let four = four.map(|route| (Destination::V4(route.to), route.via.map(IpAddr::from), route.nic));
-    let six = router.forwarding.routes6.iter();
-    let six = six.map(|route| (route.to, route.via.map(IpAddr::from), route.nic));
     let route = |(to, via, nic): (Destination, Option<IpAddr>, usize)| {
         Ok(Route { to: destination(to)?, via, interface: name(router, nic), metric: 0 })
     };
-    four.chain(six).map(route).collect()
+    router.single_routes().map(route).collect()
 }
 
 /// Routes of both families with several gateways.
@@ -268,12 +264,9 @@ fn typed(router: &Router) -> Result<Vec<TypedRoute>> {
 }
 
 fn neighbours(router: &Router) -> Vec<Neighbour> {
-    let four = router.neighbours.iter().map(|known| (IpAddr::from(known.address), known.mac, known.nic));
-    let six = router.forwarding.neighbours6.iter();
-    let six = six.map(|known| (IpAddr::from(known.address), known.mac, known.nic));
     let neighbour =
         |(ip, mac, nic): (IpAddr, Mac, usize)| Neighbour { interface: name(router, nic), ip, mac: mac.0 };
-    four.chain(six).map(neighbour).collect()
+    router.all_neighbours().map(neighbour).collect()
 }
 
 /// Sysctls of forwarding. The kernel uses the larger `rp_filter` of `all` and of the interface, and `proxy_arp` if either is set.

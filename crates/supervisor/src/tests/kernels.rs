@@ -161,16 +161,7 @@ fn it_is_stopped_and_started_and_started_anew() {
 
 /// A data plane's answer to how its routers are.
 fn status_of(routers: Vec<RouterStatus>) -> RunStatus {
-    RunStatus {
-        run: String::new(),
-        file: String::new(),
-        program: String::new(),
-        pid: 0,
-        data_plane: None,
-        restarts: 0,
-        up_ms: 0,
-        routers,
-    }
+    RunStatus { routers, ..RunStatus::default() }
 }
 
 #[test]

@@ -5,8 +5,9 @@
 
 mod urgent;
 
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 
+use bpf::{Compare, Operation, R0, R1, R2, R3, R6, R7, R8, R9, R10, Size};
 use port::steer::{Hash, MULTIPLIERS};
 
 /// Jump targets.
@@ -34,55 +35,23 @@ enum Place {
     Urgent,
 }
 
-/// Width of a load from the frame, in big-endian byte order.
-#[derive(Clone, Copy)]
-enum Size {
-    Octet = 0x10,
-    Half = 0x08,
-    Word = 0x00,
-}
+const ADD: Operation = Operation::Add;
+const MUL: Operation = Operation::Multiply;
+const MODULO: Operation = Operation::Modulo;
+const OR: Operation = Operation::Or;
+const AND: Operation = Operation::And;
+const SHIFT_LEFT: Operation = Operation::ShiftLeft;
+const SHIFT_RIGHT: Operation = Operation::ShiftRight;
+const XOR: Operation = Operation::Xor;
+const MOVE: Operation = Operation::Set;
+const IF_EQUAL: Compare = Compare::Equal;
+const IF_OTHER: Compare = Compare::Other;
+const IF_ABOVE: Compare = Compare::Above;
+const IF_BELOW: Compare = Compare::Below;
+const IF_AT_MOST: Compare = Compare::AtMost;
 
-const R0: u8 = 0;
-const R1: u8 = 1;
-const R2: u8 = 2;
-const R3: u8 = 3;
-const R6: u8 = 6;
-const R7: u8 = 7;
-const R8: u8 = 8;
-const R9: u8 = 9;
-/// The frame pointer (end of the stack).
-const R10: u8 = 10;
-
-/// 64-bit operations with an immediate operand; with [`BY_REGISTER`] with a register.
-const ADD: u8 = 0x07;
-const MUL: u8 = 0x27;
-const MODULO: u8 = 0x97;
-const OR: u8 = 0x47;
-const AND: u8 = 0x57;
-const SHIFT_LEFT: u8 = 0x67;
-const SHIFT_RIGHT: u8 = 0x77;
-const XOR: u8 = 0xa7;
-const MOVE: u8 = 0xb7;
-/// Jumps.
-const ALWAYS: u8 = 0x05;
-const IF_EQUAL: u8 = 0x15;
-const IF_OTHER: u8 = 0x55;
-const IF_ABOVE: u8 = 0x25;
-const IF_BELOW: u8 = 0xa5;
-const IF_AT_MOST: u8 = 0xb5;
-const BY_REGISTER: u8 = 0x08;
-
-/// A constant of 64 bits, and as its source: a map by its descriptor.
-const WIDE: u8 = 0x18;
-const MAP: u8 = 1;
-/// Stores a constant of 32 bits.
-const STORE: u8 = 0x62;
-/// Calls a function of the kernel: this one looks a key up in a map.
-const CALL: u8 = 0x85;
+/// Number of the kernel's function that looks a key up in a map.
 const LOOK_UP: i32 = 1;
-/// Changes 64 bits in one go: adds, and gives what was there before.
-const ATOMIC: u8 = 0xdb;
-const FETCH_ADD: i32 = 0x01;
 
 /// Where on the stack a key is.
 const KEY: i16 = -8;
@@ -96,28 +65,20 @@ const HALF: i16 = -40;
 
 /// A program under construction.
 #[derive(Default)]
-struct Assembler {
-    code: Vec<u64>,
-    places: Vec<(Place, usize)>,
-    jumps: Vec<(usize, Place)>,
-}
+struct Assembler(bpf::Assembler<Place>);
 
 impl Assembler {
-    fn put(&mut self, opcode: u8, registers: (u8, u8), offset: i16, constant: i32) {
-        self.code.push(bpf::instruction(opcode, registers, offset, constant));
+    fn by(&mut self, operation: Operation, to: u8, constant: i32) {
+        self.0.alu_const(operation, to, constant);
     }
 
-    fn by(&mut self, operation: u8, to: u8, constant: i32) {
-        self.put(operation, (to, 0), 0, constant);
-    }
-
-    fn with(&mut self, operation: u8, to: u8, from: u8) {
-        self.put(operation | BY_REGISTER, (to, from), 0, 0);
+    fn with(&mut self, operation: Operation, to: u8, from: u8) {
+        self.0.alu_reg(operation, to, from);
     }
 
     /// r0 = the frame's octets at r7 + `offset`.
     fn read(&mut self, size: Size, offset: i32) {
-        self.put(0x40 | size as u8, (0, R7), 0, offset);
+        self.0.load_packet(size, R7, offset);
     }
 
     /// r0 = eight of the frame's octets at r7 + `offset`.
@@ -131,16 +92,20 @@ impl Assembler {
     }
 
     fn keep(&mut self, at: i16, from: u8) {
-        self.put(0x7b, (R10, from), at, 0);
+        self.0.store(Size::Double, R10, at, from);
     }
 
     fn recall(&mut self, to: u8, at: i16) {
-        self.put(0x79, (to, R10), at, 0);
+        self.0.load(Size::Double, to, R10, at);
+    }
+
+    /// `to` = a word of the program's context.
+    fn context(&mut self, to: u8, offset: i16) {
+        self.0.load(Size::Word, to, R6, offset);
     }
 
     fn multiply(&mut self, to: u8, factor: u64) {
-        self.put(WIDE, (R1, 0), 0, factor as i32);
-        self.put(0, (0, 0), 0, (factor >> 32) as i32);
+        self.0.mov_wide(R1, factor);
         self.with(MUL, to, R1);
     }
 
@@ -151,39 +116,29 @@ impl Assembler {
         self.with(XOR, register, R2);
     }
 
-    fn jump(&mut self, condition: u8, register: u8, constant: i32, place: Place) {
-        self.jumps.push((self.code.len(), place));
-        self.put(condition, (register, 0), 0, constant);
+    fn jump(&mut self, condition: Compare, register: u8, constant: i32, place: Place) {
+        self.0.jump_if(condition, register, constant, place);
     }
 
-    fn jump_with(&mut self, condition: u8, register: u8, other: u8, place: Place) {
-        self.jumps.push((self.code.len(), place));
-        self.put(condition | BY_REGISTER, (register, other), 0, 0);
+    fn jump_with(&mut self, condition: Compare, register: u8, other: u8, place: Place) {
+        self.0.jump_if_with(condition, register, other, place);
     }
 
     /// Goes on there in any case.
     fn go(&mut self, place: Place) {
-        self.jump(ALWAYS, 0, 0, place);
+        self.0.jump(place);
     }
 
     fn here(&mut self, place: Place) {
-        self.places.push((place, self.code.len()));
+        self.0.label(place);
     }
 
     fn give(&mut self) {
-        self.put(0x95, (0, 0), 0, 0);
+        self.0.exit();
     }
 
-    /// Returns the code with all jump offsets resolved.
-    fn finish(mut self) -> Vec<u64> {
-        for (at, place) in self.jumps {
-            let target =
-                self.places.iter().find(|(known, _)| *known == place).map_or(at + 1, |found| found.1);
-            if let Some(word) = self.code.get_mut(at) {
-                *word |= u64::from((target - at - 1) as u16) << 16;
-            }
-        }
-        self.code
+    fn finish(self) -> Vec<u64> {
+        self.0.finish()
     }
 }
 
@@ -214,7 +169,7 @@ pub(super) fn urgent_alone() -> Vec<u64> {
     const IS_TAGGED: i16 = 20;
     let mut code = Assembler::default();
     code.with(MOVE, R6, R1);
-    code.put(0x61, (R0, R6), IS_TAGGED, 0);
+    code.context(R0, IS_TAGGED);
     code.jump(IF_OTHER, R0, 0, Place::Plain);
     code.by(MOVE, R7, 12);
     code.read(Size::Half, 0);
@@ -248,15 +203,13 @@ fn by_flow(code: &mut Assembler, queues: u32, hash: Hash) {
 /// The program that chooses one of `queues` after the other; `turns` is a map with one number of 64 bits, which it counts up.
 pub(super) fn in_turn(queues: u32, turns: BorrowedFd<'_>) -> Vec<u64> {
     let mut code = Assembler::default();
-    code.put(WIDE, (R1, MAP), 0, turns.as_raw_fd());
-    code.put(0, (0, 0), 0, 0);
-    code.put(STORE, (R10, 0), KEY, 0);
-    code.with(MOVE, R2, R10);
-    code.by(ADD, R2, KEY.into());
-    code.put(CALL, (0, 0), 0, LOOK_UP);
+    code.0.map(R1, turns);
+    code.0.store_constant(Size::Word, R10, KEY, 0);
+    code.0.address(R2, R10, KEY.into());
+    code.0.call(LOOK_UP);
     code.jump(IF_EQUAL, R0, 0, Place::Other);
     code.by(MOVE, R1, 1);
-    code.put(ATOMIC, (R0, R1), 0, FETCH_ADD);
+    code.0.fetch_add(R0, 0, R1);
     code.by(MODULO, R1, queues as i32);
     code.with(MOVE, R0, R1);
     code.give();
@@ -318,7 +271,7 @@ fn ports(code: &mut Assembler) {
     code.recall(R1, HEADER_LEN);
     code.with(ADD, R7, R1);
     // `len` is the first word of the program's context.
-    code.put(0x61, (R2, R6), 0, 0);
+    code.context(R2, 0);
     code.with(MOVE, R3, R7);
     code.by(ADD, R3, 4);
     code.jump_with(IF_ABOVE, R3, R2, Place::Ends);
@@ -361,7 +314,7 @@ fn ends_of_six(code: &mut Assembler) {
 /// The ports, if the frame has them.
 fn ports_of_six(code: &mut Assembler) {
     const HEADER: i32 = 40;
-    code.put(0x61, (R2, R6), 0, 0);
+    code.context(R2, 0);
     code.with(MOVE, R3, R7);
     code.by(ADD, R3, HEADER + 4);
     code.jump_with(IF_ABOVE, R3, R2, Place::WholeSix);
@@ -396,3 +349,6 @@ fn choose(code: &mut Assembler, queues: u32) {
     code.with(MOVE, R0, R8);
     code.give();
 }
+
+#[cfg(test)]
+mod tests;
