@@ -28,8 +28,9 @@ enum Place {
     Four,
     Six,
     Payload,
-    PortsOf(u8),
+    PayloadOf(u8),
     NoTag,
+    Near,
     Plain,
     Urgent,
 }
