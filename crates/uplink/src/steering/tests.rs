@@ -261,7 +261,7 @@ fn around(kinds: &[urgent::Kind]) -> Vec<u16> {
 
 /// Frames of each kind, urgent or not, by each number that tells.
 fn frames_of_each_kind() -> Vec<Vec<u8>> {
-    let of_type = |kind: u16, octet| [&[1; 12][..], &kind.to_be_bytes(), &[octet], &[0; 60]].concat();
+    let of_type = |kind: u16, octet: u8| [&[1; 12][..], &kind.to_be_bytes(), &[octet], &[0; 60]].concat();
     let mut frames: Vec<_> = (0..=255).map(|point| of_type(46, point)).collect();
     let other_types = [FIRST_ETHERTYPE - 1, FIRST_ETHERTYPE, 0x0800, 0x86dd, 0x88a8, 0x88cc];
     frames.extend(around(ETHERTYPES).into_iter().chain(other_types).map(|kind| of_type(kind, 0)));
