@@ -146,6 +146,11 @@ impl Session {
         &mut self.answers
     }
 
+    /// Returns true if answers are to be sent.
+    pub fn has_answers(&self) -> bool {
+        !self.answers.waiting().is_empty()
+    }
+
     /// Routes.
     pub const fn rib(&self) -> &Rib {
         &self.rib

@@ -72,10 +72,9 @@ impl Zebra {
         std::iter::once(self.listener.as_fd()).chain(self.stream.as_ref().map(AsFd::as_fd))
     }
 
-    /// Returns the connection if answers wait until it can be written again.
-    pub fn is_blocked<'a>(&'a self, session: &mut Session) -> Option<BorrowedFd<'a>> {
-        let stream = self.stream.as_ref()?;
-        (!session.answers().waiting().is_empty()).then(|| stream.as_fd())
+    /// Returns the connection if answers wait for it: writable when there is work.
+    pub fn blocked(&self, session: &Session) -> Option<BorrowedFd<'_>> {
+        self.stream.as_ref().filter(|_| session.has_answers()).map(AsFd::as_fd)
     }
 
     /// A newer connection takes the place of the former one: zebra was restarted before its end was noticed.

@@ -1,6 +1,9 @@
 //! Classes of frames.
 
 use crate::headers::{Carried, Packet, carried, short};
+use crate::urgent::{
+    ETHERTYPES, ICMPV6_TYPES, NEIGHBOUR, PROTOCOLS, SERVICE_POINTS, TCP_PORTS, UDP_PORTS, class_in,
+};
 
 /// Class of a frame for the control plane, the most urgent first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -35,81 +38,49 @@ impl Class {
             Self::Rest => "rest",
         }
     }
+
+    /// Returns true if frames of this class pass full queues.
+    pub const fn is_urgent(self) -> bool {
+        !matches!(self, Self::Icmp | Self::Rest)
+    }
 }
 
 /// Numbers of IP protocols.
 mod protocol {
     pub(super) const ICMP: u8 = 1;
-    pub(super) const IGMP: u8 = 2;
     pub(super) const TCP: u8 = 6;
     pub(super) const UDP: u8 = 17;
     pub(super) const ICMPV6: u8 = 58;
-    pub(super) const EIGRP: u8 = 88;
-    pub(super) const OSPF: u8 = 89;
-    pub(super) const PIM: u8 = 103;
-    pub(super) const VRRP: u8 = 112;
 }
-
-/// TCP ports of BGP and LDP.
-const ROUTING_TCP: [u16; 2] = [179, 646];
-/// UDP ports of RIP, RIPng and LDP.
-const ROUTING_UDP: [u16; 3] = [520, 521, 646];
-/// UDP ports of BFD: one hop (RFC 5881), several (RFC 5883).
-const BFD_ONE_HOP: u16 = 3784;
-const BFD_SEVERAL_HOPS: u16 = 4784;
-/// Service access point of IS-IS (ISO 10589).
-const ISIS: u8 = 0xfe;
-/// Time to live that only a neighbour can send.
-const NEIGHBOUR: u8 = 255;
 
 /// Class of a frame that is for the router. Frames that are too short for their headers are the rest.
 pub fn class_of(frame: &[u8]) -> Class {
-    match carried(frame) {
-        Carried::Arp => Class::Neighbours,
-        Carried::Llc(ISIS) => Class::Routing,
+    let class = match carried(frame) {
+        Carried::Type(ethertype) => class_in(ETHERTYPES, ethertype, NEIGHBOUR),
+        Carried::Llc(point) => class_in(SERVICE_POINTS, point.into(), NEIGHBOUR),
         Carried::Packet(packet) => class_of_packet(&packet),
-        Carried::Llc(_) | Carried::Other => Class::Rest,
-    }
+        Carried::Other => None,
+    };
+    class.unwrap_or(Class::Rest)
 }
 
-fn class_of_packet(packet: &Packet<'_>) -> Class {
-    let is_near = packet.ttl == NEIGHBOUR;
-    match packet.protocol {
-        protocol::ICMP => Class::Icmp,
-        protocol::IGMP => Class::Neighbours,
-        protocol::ICMPV6 => class_of_icmpv6(packet.payload.first().copied(), is_near),
-        protocol::OSPF | protocol::PIM | protocol::EIGRP => Class::Routing,
-        protocol::VRRP if is_near => Class::Routing,
-        protocol::TCP => class_of_tcp(packet.payload),
-        protocol::UDP => class_of_udp(packet.payload, is_near),
-        _ => Class::Rest,
-    }
+fn class_of_packet(packet: &Packet<'_>) -> Option<Class> {
+    class_in(PROTOCOLS, packet.protocol.into(), packet.ttl).or_else(|| match packet.protocol {
+        protocol::ICMP => Some(Class::Icmp),
+        protocol::ICMPV6 => class_of_icmpv6(packet),
+        protocol::TCP => class_of_tcp(packet),
+        protocol::UDP => class_in(UDP_PORTS, short(packet.payload, 2)?, packet.ttl),
+        _ => None,
+    })
 }
 
-/// Class by the type of an ICMPv6 message: RFC 4861 for neighbours, RFC 2710 and 3810 for groups.
-fn class_of_icmpv6(kind: Option<u8>, is_near: bool) -> Class {
-    match kind {
-        Some(133..=137) if is_near => Class::Neighbours,
-        // Addresses are resolved by neighbours alone: anybody else's are discarded by the kernel anyway.
-        Some(133..=137) | None => Class::Rest,
-        Some(130..=132 | 143) => Class::Neighbours,
-        Some(_) => Class::Icmp,
-    }
+fn class_of_icmpv6(packet: &Packet<'_>) -> Option<Class> {
+    let kind = *packet.payload.first()?;
+    Some(class_in(ICMPV6_TYPES, kind.into(), packet.ttl).unwrap_or(Class::Icmp))
 }
 
-fn class_of_tcp(segment: &[u8]) -> Class {
-    let is_routing = |at| short(segment, at).is_some_and(|port| ROUTING_TCP.contains(&port));
-    // We may be the side that has opened the connection.
-    if is_routing(0) || is_routing(2) { Class::Routing } else { Class::Rest }
-}
-
-fn class_of_udp(datagram: &[u8], is_near: bool) -> Class {
-    match short(datagram, 2) {
-        Some(BFD_ONE_HOP) if is_near => Class::Bfd,
-        Some(BFD_SEVERAL_HOPS) => Class::Multihop,
-        Some(port) if ROUTING_UDP.contains(&port) => Class::Routing,
-        _ => Class::Rest,
-    }
+fn class_of_tcp(packet: &Packet<'_>) -> Option<Class> {
+    [0, 2].into_iter().find_map(|at| class_in(TCP_PORTS, short(packet.payload, at)?, packet.ttl))
 }
 
 #[cfg(test)]

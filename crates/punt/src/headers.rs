@@ -1,5 +1,7 @@
 //! Headers of a frame up to its transport protocol, as far as classes depend on them. Bounded in steps, and without panics.
 
+use crate::urgent::FIRST_ETHERTYPE;
+
 /// Ethertypes.
 pub(crate) const IPV4: u16 = 0x0800;
 pub(crate) const ARP: u16 = 0x0806;
@@ -7,18 +9,18 @@ pub(crate) const IPV6: u16 = 0x86dd;
 /// Ethertypes of VLAN tags (IEEE 802.1Q), and most tags that are skipped.
 const TAGS: [u16; 2] = [0x8100, 0x88a8];
 const MOST_TAGS: usize = 2;
-/// First value of the ethertype field that is no length (IEEE 802.3).
-const FIRST_ETHERTYPE: u16 = 0x0600;
 /// Most extension headers of IPv6 that are skipped.
 const MOST_EXTENSIONS: usize = 8;
 
 /// What a frame carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Carried<'a> {
-    Arp,
+    /// Something else than IP, with this ethertype.
+    Type(u16),
     /// LLC with this destination service access point.
     Llc(u8),
     Packet(Packet<'a>),
+    /// Something cut short, or with headers of another version.
     Other,
 }
 
@@ -47,13 +49,13 @@ pub(crate) fn network(frame: &[u8]) -> (Option<u16>, &[u8]) {
 pub(crate) fn carried(frame: &[u8]) -> Carried<'_> {
     let (ethertype, payload) = network(frame);
     match ethertype {
-        Some(ARP) => Carried::Arp,
         Some(IPV4) => ipv4(payload).map_or(Carried::Other, Carried::Packet),
         Some(IPV6) => ipv6(payload).map_or(Carried::Other, Carried::Packet),
         Some(length) if length < FIRST_ETHERTYPE => {
             payload.first().map_or(Carried::Other, |dsap| Carried::Llc(*dsap))
         }
-        _ => Carried::Other,
+        Some(ethertype) => Carried::Type(ethertype),
+        None => Carried::Other,
     }
 }
 

@@ -14,6 +14,8 @@
 //!
 //! Where a protocol demands a time to live of 255 (BFD over one hop, VRRP, neighbour discovery), a frame with a smaller one has
 //! crossed a router: it falls into the rest, and cannot use up the tokens of neighbours (RFC 5082).
+//!
+//! The first four classes are [`urgent`]: their frames pass full queues.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -26,6 +28,7 @@ mod bucket;
 mod class;
 mod gate;
 mod headers;
+pub mod urgent;
 mod verdict;
 
 pub use bucket::Bucket;

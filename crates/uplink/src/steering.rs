@@ -28,8 +28,7 @@ pub(crate) fn steer(tap: BorrowedFd<'_>, queues: usize, hash: Hash) -> io::Resul
     run(tap, &program::assemble(queues as u32, hash))
 }
 
-/// As [`steer`], but frames that must not wait behind others get a queue of their own, behind `queues`: those of BFD, OSPF, BGP, IS-IS,
-/// RIP, LDP and VRRP, ARP and neighbour discovery.
+/// As [`steer`], but frames that must not wait behind others ([`punt::urgent`]) get a queue of their own, behind `queues`.
 ///
 /// # Errors
 /// As those of [`steer`].

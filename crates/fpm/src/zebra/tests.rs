@@ -80,10 +80,36 @@ fn answers_go_back_as_far_as_zebra_reads() {
     session.published();
     let len = session.answers().waiting().len();
     assert_eq!(len, table(9).octets().len(), "each route as it came, but for the flag");
+    assert!(zebra.blocked(&session).is_some(), "they are to be sent by the next turn");
     until(&mut zebra, &mut session, |_, _| true);
-    assert!(zebra.is_blocked(&mut session).is_none());
+    assert!(zebra.blocked(&session).is_none());
     let mut answers = vec![0; len];
     peer.read_exact(&mut answers).expect("answers");
+}
+
+#[test]
+fn answers_that_zebra_does_not_take_wait_until_it_does() {
+    const ROUTES: u64 = 200;
+    let ((mut zebra, address), mut session) = (listening(), Session::new(true));
+    let mut peer = TcpStream::connect(address).expect("connected");
+    let stream = table(ROUTES as u8);
+    // More than the kernel holds for a peer that does not read, and less than is kept here.
+    let times = (7 << 20) / stream.octets().len();
+    for time in 1..=times as u64 {
+        peer.write_all(stream.octets()).expect("sent");
+        until(&mut zebra, &mut session, |session, _| session.counters().routes_added.get() == time * ROUTES);
+    }
+    session.changes(&mut |_| {});
+    session.published();
+    until(&mut zebra, &mut session, |_, _| true);
+    if zebra.blocked(&session).is_none() {
+        return println!("SKIPPED: this kernel holds all answers");
+    }
+    let mut answers = vec![0; times * stream.octets().len()];
+    let reader = std::thread::spawn(move || peer.read_exact(&mut answers));
+    until(&mut zebra, &mut session, |session, _| !session.has_answers());
+    assert!(zebra.blocked(&session).is_none());
+    reader.join().expect("no panic").expect("all answers");
 }
 
 #[test]

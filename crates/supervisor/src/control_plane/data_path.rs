@@ -223,7 +223,12 @@ impl DataPath {
         [busy, dump, settling, bfd].into_iter().flatten().min()
     }
 
-    /// Descriptors to wait for.
+    /// Descriptor to poll for writing, while answers wait for zebra.
+    pub(super) fn blocked(&self) -> Option<BorrowedFd<'_>> {
+        self.zebra.as_ref()?.blocked(&self.routes.session)
+    }
+
+    /// Descriptors to poll for reading.
     pub(super) fn watched(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.zebra.iter().flat_map(Zebra::descriptors).chain(self.bfd.watched())
     }

@@ -323,15 +323,16 @@ impl ControlPlane {
     /// Waits until there is something to do.
     fn wait(&self) {
         let now = self.now();
-        let forwarder = match &self.forwarder {
-            Forwarder::Machine(path) => path.due(&self.daemons, now),
-            Forwarder::Kernel(table) => table.due(),
+        let (forwarder, blocked) = match &self.forwarder {
+            Forwarder::Machine(path) => (path.due(&self.daemons, now), path.blocked()),
+            Forwarder::Kernel(table) => (table.due(), None),
         };
         let due = [self.daemons.due(now), self.ends, forwarder].into_iter().flatten().min();
         let longest = if self.ends.is_some() { LAST_LOOK } else { LOOK };
         let left = due.map_or(longest, |due| due.saturating_sub(now).min(longest));
-        let add = |fd| PollFd::from_borrowed_fd(fd, PollFlags::IN);
-        let mut fds: Vec<PollFd<'_>> = self.watched().map(add).collect();
+        let read = self.watched().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
+        let write = blocked.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::OUT));
+        let mut fds: Vec<PollFd<'_>> = read.chain(write).collect();
         match poll(&mut fds, Timespec::try_from(Duration::from_millis(left)).ok().as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(_) => sleep(Duration::from_millis(100)),

@@ -29,8 +29,9 @@ enum Place {
     Four,
     Six,
     Payload,
-    PortsOf(u8),
+    PayloadOf(u8),
     NoTag,
+    Near,
     Plain,
     Urgent,
 }

@@ -3,6 +3,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use bpf::{Kind, Map, Purpose};
 use port::Frame;
 use port::steer::{Hash, by_flow};
+use punt::class_of;
+use punt::urgent::{self, ETHERTYPES, FIRST_ETHERTYPE, ICMPV6_TYPES, PROTOCOLS, TCP_PORTS, UDP_PORTS};
 use ring::Bytes;
 
 use super::{LOOKED_AT, is_urgent, program};
@@ -159,6 +161,7 @@ fn is_cut(frame: &[u8]) -> bool {
     let at = if frame.get(12..14) == Some(&[0x81, 0]) { 18 } else { 14 };
     let header = match frame.get(at - 2..at) {
         Some([8, 0]) => frame.get(at).map_or(0, |octet| 4 * usize::from(octet & 15)),
+        Some([0x86, 0xdd]) if frame.get(at + 6) == Some(&0) => 40 + 8,
         Some([0x86, 0xdd]) => 40,
         _ => 0,
     };
@@ -181,9 +184,14 @@ fn urgent_frames() -> Vec<Vec<u8>> {
         packet(6, &ports(179, 40_000)),
         packet(89, &[2, 1]),
         packet(112, &[0x31]),
+        packet(2, &[0x16]),
+        packet(88, &[2, 5]),
+        packet(103, &[0x20]),
         packet_six(89, &[3, 1]),
         packet_six(17, &ports(49_152, 3784)),
         packet_six(58, &[135, 0]),
+        // A report of MLD, behind a router alert.
+        packet_six(0, &[58, 0, 5, 2, 0, 0, 1, 0, 143, 0]),
         [&[0xff; 12][..], &[8, 6], &[0; 46]].concat(),
         // IS-IS: a length, and LLC.
         [&[1; 12][..], &[0, 46, 0xfe, 0xfe, 3], &[0; 43]].concat(),
@@ -195,7 +203,13 @@ fn urgent_frames() -> Vec<Vec<u8>> {
 fn other_frames() -> Vec<Vec<u8>> {
     let mut later_fragment = packet(17, &ports(49_152, 3784));
     (later_fragment[20], later_fragment[21]) = (0x20, 9);
+    // From behind a router.
+    let mut far = [packet(17, &ports(49_152, 3784)), packet(112, &[0x31])];
+    far.iter_mut().for_each(|frame| frame[22] = 254);
+    let [far_bfd, far_vrrp] = far;
     vec![
+        far_bfd,
+        far_vrrp,
         packet(17, &ports(3784, 4000)),
         packet(6, &ports(1790, 80)),
         packet(1, &[8, 0]),
@@ -224,7 +238,73 @@ fn copies_are_made_of_the_frames_that_are_told_as_urgent_here() {
         for cut in (14..=frame.len()).map(|len| &frame[..len]) {
             let looked_at = &cut[..cut.len().min(LOOKED_AT)];
             assert_eq!(is_copied(cut), is_urgent(looked_at), "{cut:02x?}");
+            assert_eq!(is_copied(cut), class_of(cut).is_urgent(), "{cut:02x?}");
         }
+    }
+}
+
+/// Packets with this protocol, time to live and payload: of IPv4, of IPv6, and of IPv6 behind a router alert.
+fn packets(protocol: u8, ttl: u8, payload: &[u8]) -> [Vec<u8>; 3] {
+    let behind = [&[protocol, 0, 5, 2, 0, 0, 1, 0][..], payload].concat();
+    let (mut four, mut six) =
+        (packet(protocol, payload), [packet_six(protocol, payload), packet_six(0, &behind)]);
+    four[22] = ttl;
+    six.iter_mut().for_each(|frame| frame[21] = ttl);
+    let [plain, behind] = six;
+    [four, plain, behind]
+}
+
+/// The numbers that are urgent, and their neighbours.
+fn around(kinds: &[urgent::Kind]) -> Vec<u16> {
+    kinds.iter().flat_map(|kind| kind.numbers.start() - 1..=kind.numbers.end() + 1).collect()
+}
+
+/// Frames of each kind, urgent or not, by each number that tells.
+fn frames_of_each_kind() -> Vec<Vec<u8>> {
+    let of_type = |kind: u16, octet: u8| [&[1; 12][..], &kind.to_be_bytes(), &[octet], &[0; 60]].concat();
+    let mut frames: Vec<_> = (0..=255).map(|point| of_type(46, point)).collect();
+    let other_types = [FIRST_ETHERTYPE - 1, FIRST_ETHERTYPE, 0x0800, 0x86dd, 0x88a8, 0x88cc];
+    frames.extend(around(ETHERTYPES).into_iter().chain(other_types).map(|kind| of_type(kind, 0)));
+    let all_ports = [around(TCP_PORTS), around(UDP_PORTS)].concat();
+    for ttl in [1, 254, 255] {
+        for number in 0..=255 {
+            frames.extend(packets(number, ttl, &[]));
+            frames.extend(packets(58, ttl, &[number, 0]));
+        }
+        for (port, protocol) in all_ports.iter().flat_map(|port| [(*port, 6), (*port, 17)]) {
+            frames.extend(packets(protocol, ttl, &ports(port, 9)));
+            frames.extend(packets(protocol, ttl, &ports(9, port)));
+        }
+    }
+    frames
+}
+
+#[test]
+fn frames_of_what_is_listed_are_played() {
+    let urgent = frames_of_each_kind().iter().filter(|frame| class_of(frame).is_urgent()).count();
+    // With each time to live, or that of a neighbour.
+    let count = |kind: &urgent::Kind| kind.numbers.clone().count() * if kind.is_near { 1 } else { 3 };
+    let kinds = [PROTOCOLS, ICMPV6_TYPES, UDP_PORTS, TCP_PORTS, TCP_PORTS];
+    let listed = kinds.into_iter().flatten().map(count).sum::<usize>();
+    assert!(urgent > 3 * listed, "{urgent} of {listed}, and each in three packets");
+}
+
+#[test]
+fn frames_are_as_urgent_here_as_to_a_control_plane() {
+    for frame in frames_of_each_kind().iter().chain(&urgent_frames()).chain(&other_frames()) {
+        assert_eq!(is_urgent(frame), class_of(frame).is_urgent(), "{frame:02x?}");
+    }
+}
+
+#[test]
+fn frames_are_as_urgent_to_the_kernels_programs_as_to_a_control_plane() {
+    let Some(alone) = load(&program::urgent_alone()) else { return };
+    let Some(with_others) = load(&program::with_urgent(1, Hash::Flow)) else { return };
+    for frame in frames_of_each_kind() {
+        let is_urgent = class_of(&frame).is_urgent();
+        assert_eq!(kernels(&alone, &frame) != 0, is_urgent, "{frame:02x?}");
+        assert_eq!(kernels(&with_others, &frame) == 1, is_urgent, "{frame:02x?}");
+        assert_eq!(kernels(&with_others, &tagged(&frame)) == 1, is_urgent, "tagged: {frame:02x?}");
     }
 }
 

@@ -1,27 +1,15 @@
 //! Tells which frames are urgent, exactly as the kernel's program for copies of them does (`program::urgent_alone`).
 
+use frame::ethernet::{IPV4, IPV6};
+use frame::{ipv4, ipv6};
+use punt::Class;
+use punt::urgent::{
+    ETHERTYPES, FIRST_ETHERTYPE, ICMPV6_TYPES, Kind, NEIGHBOUR, PROTOCOLS, SERVICE_POINTS, TCP_PORTS,
+    UDP_PORTS, class_in,
+};
+
 /// Octets of a frame that are looked at, at most: an Ethernet header, the longest IPv4 header, and two ports.
 pub(crate) const LOOKED_AT: usize = 14 + 60 + 4;
-
-const ARP: u16 = 0x0806;
-const IPV4: u16 = 0x0800;
-const IPV6: u16 = 0x86dd;
-/// First ethertype that is no length (IEEE 802.3).
-const FIRST_ETHERTYPE: u16 = 0x0600;
-/// Service access point of IS-IS (ISO 10589).
-const ISIS: u8 = 0xfe;
-
-/// Protocols of IP.
-const TCP: u8 = 6;
-const UDP: u8 = 17;
-const ICMPV6: u8 = 58;
-const OSPF: u8 = 89;
-const VRRP: u8 = 112;
-
-/// Ports of BGP and LDP, on either side.
-const TCP_PORTS: [u16; 2] = [179, 646];
-/// Destination ports of BFD over one hop and over several, of RIP, RIPng and LDP.
-const UDP_PORTS: [u16; 5] = [3784, 4784, 520, 521, 646];
 
 /// Returns true if a frame is urgent, and has no VLAN tag; given are its first octets.
 pub(crate) fn is_urgent(frame: &[u8]) -> bool {
@@ -31,43 +19,54 @@ pub(crate) fn is_urgent(frame: &[u8]) -> bool {
 /// `None`: the frame is too short for what would tell.
 fn told(frame: &[u8]) -> Option<bool> {
     match short(frame, 12)? {
-        ARP => Some(true),
-        IPV4 => of_four(frame),
-        IPV6 => of_six(frame),
-        FIRST_ETHERTYPE.. => Some(false),
-        _ => Some(*frame.get(14)? == ISIS),
+        IPV4 => of_four(frame.get(14..)?),
+        IPV6 => of_six(frame.get(14..)?),
+        ethertype @ FIRST_ETHERTYPE.. => Some(is_in(ETHERTYPES, ethertype, NEIGHBOUR)),
+        _ => Some(is_in(SERVICE_POINTS, u16::from(*frame.get(14)?), NEIGHBOUR)),
     }
 }
 
-fn of_four(frame: &[u8]) -> Option<bool> {
-    let is_later_fragment = short(frame, 20)? & 0x1fff != 0;
-    let header = usize::from(*frame.get(14)? & 15) * 4;
-    match *frame.get(23)? {
-        OSPF | VRRP => Some(true),
-        _ if is_later_fragment => Some(false),
-        protocol => of_ports(frame, protocol, 14 + header),
+fn of_four(packet: &[u8]) -> Option<bool> {
+    let header = packet.first_chunk::<{ ipv4::HEADER }>()?;
+    if !(0x45..=0x4f).contains(&header[0]) {
+        return Some(false);
+    }
+    let is_later_fragment = u16::from_be_bytes([header[6], header[7]]) & 0x1fff != 0;
+    let payload = packet.get(usize::from(header[0] & 15) * 4..);
+    of_protocol(header[9], header[8], payload.filter(|_| !is_later_fragment))
+}
+
+fn of_six(packet: &[u8]) -> Option<bool> {
+    let (header, rest) = packet.split_first_chunk::<{ ipv6::HEADER }>()?;
+    if header[0] >> 4 != 6 {
+        return Some(false);
+    }
+    match (header[6], rest) {
+        (ipv6::next::HOP_BY_HOP, [next, 0, ..]) => of_protocol(*next, header[7], rest.get(8..)),
+        (ipv6::next::HOP_BY_HOP, _) => Some(false),
+        (protocol, _) => of_protocol(protocol, header[7], Some(rest)),
     }
 }
 
-fn of_six(frame: &[u8]) -> Option<bool> {
-    const PAYLOAD: usize = 14 + 40;
-    match *frame.get(20)? {
-        OSPF | VRRP => Some(true),
-        // Neighbour discovery (RFC 4861).
-        ICMPV6 => Some((133..=137).contains(frame.get(PAYLOAD)?)),
-        protocol => of_ports(frame, protocol, PAYLOAD),
+/// By the protocol of a packet, and its payload if that is there.
+fn of_protocol(protocol: u8, ttl: u8, payload: Option<&[u8]>) -> Option<bool> {
+    if let Some(class) = class_in(PROTOCOLS, protocol.into(), ttl) {
+        return Some(class.is_urgent());
     }
-}
-
-/// By the ports at this offset, if the protocol has any.
-fn of_ports(frame: &[u8], protocol: u8, at: usize) -> Option<bool> {
+    let payload = payload?;
+    let has_port = |ports, at| Some(is_in(ports, short(payload, at)?, ttl));
     match protocol {
-        TCP => Some(TCP_PORTS.contains(&short(frame, at)?) || TCP_PORTS.contains(&short(frame, at + 2)?)),
-        UDP => Some(UDP_PORTS.contains(&short(frame, at + 2)?)),
+        ipv4::TCP => Some(has_port(TCP_PORTS, 0)? || has_port(TCP_PORTS, 2)?),
+        ipv4::UDP => has_port(UDP_PORTS, 2),
+        ipv6::next::ICMP => Some(is_in(ICMPV6_TYPES, u16::from(*payload.first()?), ttl)),
         _ => Some(false),
     }
 }
 
-fn short(frame: &[u8], at: usize) -> Option<u16> {
-    Some(u16::from_be_bytes(*frame.get(at..)?.first_chunk()?))
+fn is_in(kinds: &[Kind], number: u16, ttl: u8) -> bool {
+    class_in(kinds, number, ttl).is_some_and(Class::is_urgent)
+}
+
+fn short(octets: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_be_bytes(*octets.get(at..)?.first_chunk()?))
 }

@@ -240,11 +240,11 @@ fn a_macvtap_goes_with_whoever_holds_it_and_its_queue_is_as_long_as_was_said() {
     assert!(!links.exists("m0").expect("ask"));
 }
 
-/// A datagram of BFD from one end to the other.
+/// A datagram of BFD over several hops from one end to the other.
 fn of_bfd(from: Mac, to: Mac, number: u32) -> Vec<u8> {
     let [here, there] = [1, 2].map(|host| Ipv4Addr::new(198, 18, 0, host));
     let mut frame = datagram(Way { from: (from, here), to: (to, there) }, 60, number);
-    frame[36..38].copy_from_slice(&3784_u16.to_be_bytes());
+    frame[36..38].copy_from_slice(&4784_u16.to_be_bytes());
     frame
 }
 
