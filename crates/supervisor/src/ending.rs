@@ -49,7 +49,7 @@ impl Supervisor {
             plane.say(&ToPlane::Stop, Vec::new(), now);
             // A data plane that is still starting does not listen, and needs no orderly end.
             let grace = if plane.is_up { patience(GRACE) } else { Duration::ZERO };
-            let (said, process) = plane.wait(grace, &clock, |message| {
+            let (said, process) = plane.wait(grace, clock, |message| {
                 // It asks to kill the process of a router that does not stop.
                 if let ToSupervisor::Kill { router, pid } = message {
                     self.children.kill(&router, pid, now);
