@@ -61,7 +61,18 @@ pub(crate) extern "C" fn firmware(vcpu: u64) -> ! {
 /// Reports the reason to the host and stops this vCPU.
 fn give_up(vcpu: usize, trouble: BootFailure) -> ! {
     boot::shared().vcpus[vcpu].state.0.store(trouble as u32, Release);
+    if vcpu == 0 && process::is_running() {
+        wake_others();
+    }
     stopped(vcpu)
+}
+
+/// Wakes the other vCPUs of a process, which may sleep until the first one has built their states.
+fn wake_others() {
+    for mailbox in &boot::shared().mailbox[1..] {
+        mailbox.0.fetch_add(1, Release);
+        process::wake(&mailbox.0);
+    }
 }
 
 /// Sleeps forever; the stub handles interrupts, which no longer have any effect. A process ends when told to.

@@ -14,6 +14,8 @@ const RINGROAD: &str = env!("CARGO_BIN_EXE_ringroad");
 /// Timeout of every step, generous for a busy host.
 const PATIENCE: Duration = Duration::from_secs(90);
 const EAST: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(198, 51, 100, 2)), 7013);
+/// Pause before another ping is started.
+const AGAIN: Duration = Duration::from_millis(20);
 /// Restarts within which the router must be heard.
 const LIVES: u32 = 5;
 /// Datagrams a second through the neighbour.
@@ -56,9 +58,13 @@ fn charge(engine: &str, misdeed: &str) -> (&'static str, &'static [&'static str]
         "registers" => {
             ("charged", &["accessed device registers", "it broke the ring of", "the doorbell of", SILENT])
         }
-        "commands" => ("charged", &["accessed device registers", SILENT]),
+        "commands" if engine == "kvm" => ("charged", &["accessed device registers", SILENT]),
+        "commands" => ("charged", &["accessed device registers"]),
+        "resets" if engine == "kvm" => {
+            ("charged", &["accessed device registers", "it rang the doorbell of", SILENT])
+        }
         // Each initialisation of an e1000 that is a process rings its doorbell.
-        "resets" => ("charged", &["accessed device registers", "it rang the doorbell of", SILENT]),
+        "resets" => ("charged", &["accessed device registers", "it rang the doorbell of"]),
         "descriptors" | "loops" | "addresses" | "indices" | "chains" => {
             ("charged", &["it broke the ring of"])
         }
@@ -182,6 +188,7 @@ fn answers(from: &Namespace, address: &str, within: Duration) -> bool {
         if ping.wait_for_line(left, |line| line.contains(" bytes from ")).is_ok() {
             return true;
         }
+        thread::sleep(AGAIN);
     }
     false
 }

@@ -163,15 +163,16 @@ fn only_those_move(before: &[usize], after: &[usize], gateway: usize) {
     assert!(stayed && moved, "without {}:\n{before:?}\n{after:?}", GATEWAYS[gateway]);
 }
 
-/// Checks that each change of a gateway is told once: it is lost, then it is back. Returns how often it was lost: one that answers may
-/// be, if its answers to three requests, one a second, are late.
+/// Checks that each change of a gateway is told once: it is lost, then it is back. Returns how often it was both: one that answers
+/// may be, if its answers to three requests, one a second, are late; at the end it may be lost and not back yet.
 fn changes_of(stderr: &str, gateway: usize) -> usize {
     let mark = format!("next hop 10.48.{gateway}.2 behind {} is ", GATEWAYS[gateway]);
     let told: Vec<&str> = stderr.lines().filter_map(|line| Some(line.split_once(&mark)?.1)).collect();
     let (pairs, rest) = told.as_chunks::<2>();
     let is_pair =
         |[lost, back]: &[&str; 2]| lost.starts_with("not reached") && back.starts_with("reached again");
-    assert!(pairs.iter().all(is_pair) && rest.is_empty(), "{told:?}");
+    let is_lost_at_last = rest.iter().all(|last| last.starts_with("not reached"));
+    assert!(pairs.iter().all(is_pair) && is_lost_at_last, "{told:?}");
     pairs.len()
 }
 

@@ -148,6 +148,9 @@ struct Routes {
     ready: BTreeSet<usize>,
     /// True if the guest expects a PC, and programs its interrupt controllers itself.
     pc: bool,
+    /// How often KVM's table was set.
+    #[cfg(test)]
+    times_set: AtomicU32,
 }
 
 impl IrqRouter {
@@ -254,13 +257,19 @@ impl IrqRouter {
 
     fn route_gsis(&self, vm: &VmFd, lines: &[(&IrqLine, Message)]) -> Result<()> {
         let mut routes = self.routes.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = routes.messages.clone();
         let mut is_changed = false;
         for (line, message) in lines {
             if let Wire::Event { gsi, .. } = &line.wire {
                 is_changed |= routes.messages.insert(*gsi, *message) != Some(*message);
             }
         }
-        if is_changed { routes.set(vm) } else { Ok(()) }
+        if is_changed && let Err(error) = routes.set(vm) {
+            // KVM still has the table of before: another attempt is to find that something has changed.
+            routes.messages = before;
+            return Err(error);
+        }
+        Ok(())
     }
 
     /// Creates the interrupt pin of NIC `nic`, which is low and leads to `vcpu`. To be called once.
@@ -311,6 +320,8 @@ fn new_event() -> Result<EventFd> {
 impl Routes {
     /// Sets KVM's routing table.
     fn set(&self, vm: &VmFd) -> Result<()> {
+        #[cfg(test)]
+        self.times_set.fetch_add(1, Ordering::Relaxed);
         vm.set_gsi_routing(&self.table()?).context("cannot route an interrupt (KVM_SET_GSI_ROUTING)")
     }
 

@@ -2,7 +2,7 @@
 
 use std::mem::offset_of;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Acquire};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Acquire};
 use std::thread;
 use std::time::Duration;
 
@@ -119,6 +119,15 @@ fn enable_apic(fd: &VcpuFd) -> Result<()> {
     fd.set_lapic(&apic).context("KVM_SET_LAPIC")
 }
 
+/// Has vCPU `index`, unless it is the first one, wait until the state of the first one is set, or until the stop.
+fn await_first(index: usize, first: &AtomicU32, stop: &AtomicBool) {
+    let [mut pause, longest] = LOOKS;
+    while index > 0 && first.load(Acquire) == 0 && !stop.load(Acquire) {
+        thread::sleep(pause);
+        pause = longest.min(2 * pause);
+    }
+}
+
 impl Vcpu {
     /// Runs the guest until it is told to stop or causes a fatal fault.
     pub fn run(&mut self) -> Stopped {
@@ -136,12 +145,7 @@ impl Vcpu {
     /// Waits until vCPU 0 serves or has given up: it sets up the devices for all vCPUs, which would spin in the guest until
     /// then and take CPU time from it.
     pub fn await_first(&self) {
-        let first = &self.ram.shared().vcpus[0].state.0;
-        let [mut pause, longest] = LOOKS;
-        while self.index > 0 && first.load(Acquire) == 0 && !self.stop.load(Acquire) {
-            thread::sleep(pause);
-            pause = longest.min(2 * pause);
-        }
+        await_first(self.index, &self.ram.shared().vcpus[0].state.0, &self.stop);
     }
 
     fn step(&mut self) -> Result<()> {
@@ -198,3 +202,6 @@ impl Vcpu {
         anyhow!("the firmware stopped with exception {vector} at {frame:#x} (cr2 {address:#x})")
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -106,7 +106,7 @@ impl Session {
         }
         self.command(BE_QUIET);
         // Control planes of some examples send all the time.
-        run.settle();
+        run.settle_if_possible();
         run.signal(Signal::TERM).expect("signalled");
         let done = run.wait(PATIENCE).expect("it ends");
         assert!(done.status.success(), "{}: {}", done.status, done.stderr);

@@ -110,9 +110,16 @@ impl Running {
         Ok(kill_process(pid, signal)?)
     }
 
-    /// Waits until the ledgers of all routers of this `ringroad run` add up and do not change; returns false if frames never rest.
+    /// Waits until the ledgers of all routers of this `ringroad run` add up and do not change; returns false if frames never rest,
+    /// or if it does not answer.
     pub fn settle(&self) -> bool {
-        settled::wait(self.id())
+        settled::wait(self.id(), true)
+    }
+
+    /// Lets the frames of this `ringroad run` come to rest before its end, like [`Running::settle`], unless it does not answer or
+    /// they never rest.
+    pub fn settle_if_possible(&self) {
+        settled::wait(self.id(), false);
     }
 
     /// Counters of this `ringroad run` so far; empty if it does not answer.

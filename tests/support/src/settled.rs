@@ -25,6 +25,8 @@ const MANY_QUIET_LOOKS: u32 = 40;
 /// Readings after which the wait is over: 10 s on a host with free CPUs, longer on one that makes everybody wait. If frames keep
 /// being sent, the caller has its reasons.
 const MOST_LOOKS: u32 = 400;
+/// Time after which no further reading is begun, however few there were: an answer may take long.
+const MOST_TIME: Duration = Duration::from_secs(120);
 /// How a run ends a line about its data plane that does not answer: it comes up, is down, or died of the question.
 const ASK_AGAIN: &str = "ask again in a second";
 /// Timeout for a run to answer, or to count what is awaited.
@@ -32,16 +34,20 @@ const LONG: Duration = Duration::from_secs(60);
 
 /// Waits until the ledgers of all routers of a run add up and do not change; `supervisor` is the run's process.
 ///
-/// It returns at once if the run does not answer. If frames never rest, it says so in the test's output, and returns false.
-pub(crate) fn wait(supervisor: u32) -> bool {
-    let Some(mut client) = client(supervisor) else { return true };
-    let mut looks = Looks::default();
+/// It returns at once if the run does not answer, and soon if only its data plane does not, unless an answer is `demanded`. If
+/// frames never rest, it says so in the test's output, and returns false, as it does if there is no answer that is demanded.
+pub(crate) fn wait(supervisor: u32, demanded: bool) -> bool {
+    let Some(mut client) = client(supervisor) else { return !demanded };
+    let (mut looks, end) = (Looks { demanded, ..Looks::default() }, Instant::now() + MOST_TIME);
     for _ in 0..MOST_LOOKS {
+        if Instant::now() > end {
+            break;
+        }
         let asleep = all_sleep(children_of(supervisor).iter().map(|child| child.id));
         let counters = match Counters::running(&mut client) {
             Ok(counters) => Some(counters),
             Err(error) if is_to_be_asked_again(&error) => None,
-            Err(_) => return true,
+            Err(_) => return !demanded,
         };
         looks.add(counters.as_ref().map(Counters::frames), asleep);
         if looks.are_enough(counters.is_some_and(|counters| adds_up(&counters))) {
@@ -56,6 +62,8 @@ pub(crate) fn wait(supervisor: u32) -> bool {
 /// Readings so far.
 #[derive(Debug, Default)]
 struct Looks {
+    /// True if the data plane must have answered.
+    demanded: bool,
     /// The last one: the number of frames; `None` if the data plane did not answer.
     last: Option<Option<u64>>,
     /// Number of readings since then that were the same.
@@ -75,7 +83,8 @@ impl Looks {
     }
 
     fn are_enough(&self, adds_up: bool) -> bool {
-        self.unchanged >= MANY_QUIET_LOOKS || (adds_up && self.asleep >= QUIET_LOOKS)
+        let suffices = !self.demanded || self.last.flatten().is_some();
+        (suffices && self.unchanged >= MANY_QUIET_LOOKS) || (adds_up && self.asleep >= QUIET_LOOKS)
     }
 }
 
@@ -151,5 +160,15 @@ mod tests {
         assert_eq!(needed(true, 3), QUIET_LOOKS * 3);
         assert_eq!(needed(true, 1000), MANY_QUIET_LOOKS);
         assert_eq!(needed(false, 1), MANY_QUIET_LOOKS);
+    }
+
+    #[test]
+    fn a_data_plane_that_does_not_answer_is_at_rest_only_for_who_does_not_ask_for_more() {
+        let is_enough = |demanded: bool| {
+            let mut looks = Looks { demanded, ..Looks::default() };
+            (0..=MANY_QUIET_LOOKS).for_each(|_| looks.add(None, true));
+            looks.are_enough(false)
+        };
+        assert_eq!([false, true].map(is_enough), [true, false]);
     }
 }

@@ -127,6 +127,12 @@ impl VirtioNet {
         self.common.running()
     }
 
+    /// Returns true if the driver has set DRIVER_OK since its last reset, even if a side has failed since: then it
+    /// may be interrupted.
+    pub fn driver_ok(&self) -> bool {
+        self.common.driver_ok()
+    }
+
     /// Returns how many queue pairs the driver uses: frames may go to receive queues of these pairs only.
     pub fn active_pairs(&self) -> u16 {
         self.active_pairs

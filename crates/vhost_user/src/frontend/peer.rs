@@ -84,12 +84,13 @@ impl Status {
     }
 }
 
-/// Clock of the stages; tests replace it.
+/// Clock of the stages and of waiting drivers; tests replace it.
 type Clock = Arc<dyn Fn() -> Instant + Send + Sync>;
 
 /// State shared by both threads and the users of a [`Peer`].
 struct Shared {
     path: PathBuf,
+    clock: Clock,
     /// A [`Status`].
     status: AtomicU8,
     said: Mutex<PeerInfo>,
@@ -130,6 +131,21 @@ struct PeerInfo {
 }
 
 impl Shared {
+    fn new(path: PathBuf, clock: Clock) -> Result<Self> {
+        Ok(Self {
+            path,
+            clock,
+            status: AtomicU8::new(Status::Away as u8),
+            said: Mutex::default(),
+            wishes: Mutex::default(),
+            nics: Mutex::default(),
+            changed: Condvar::new(),
+            news: event()?,
+            quit: AtomicBool::new(false),
+            counters: PeerCounters::default(),
+        })
+    }
+
     fn status(&self) -> Status {
         Status::of(self.status.load(Ordering::Acquire))
     }
@@ -200,17 +216,7 @@ impl Peer {
     }
 
     fn with_clock(nic: &str, door: Arc<Door>, confinement: Confinement, clock: Clock) -> Result<Self> {
-        let shared = Arc::new(Shared {
-            path: door.path().to_owned(),
-            status: AtomicU8::new(Status::Away as u8),
-            said: Mutex::default(),
-            wishes: Mutex::default(),
-            nics: Mutex::default(),
-            changed: Condvar::new(),
-            news: event()?,
-            quit: AtomicBool::new(false),
-            counters: PeerCounters::default(),
-        });
+        let shared = Arc::new(Shared::new(door.path().to_owned(), clock.clone())?);
         let calls = (0..2 * MOST_PAIRS).map(|_| event()).collect::<Result<Vec<_>>>()?;
         let calls = Arc::new(calls);
         let (job_in, job_out) = mpsc::channel();
@@ -310,9 +316,10 @@ impl Receiver for PeerReceiver {
         if !std::mem::take(&mut wishes.recalled) {
             return;
         }
-        let (turn, mut limit) = (wishes.turn, ObservedLimit::new(RETURN_LIMIT, Instant::now()));
+        let clock = &self.0.clock;
+        let (turn, mut limit) = (wishes.turn, ObservedLimit::new(RETURN_LIMIT, clock()));
         while wishes.settled < turn && !self.0.quit.load(Ordering::Acquire) {
-            if limit.is_over(Instant::now()) {
+            if limit.is_over(clock()) {
                 return;
             }
             wishes = wait(&self.0.changed, wishes, limit.pause());

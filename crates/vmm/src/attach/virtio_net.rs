@@ -104,7 +104,6 @@ fn build(
         doorbells: machine.doorbells().clone(),
         ram: machine.ram().clone(),
         running: Vec::new(),
-        is_started: false,
         unrouted: BTreeSet::new(),
         connected: Vec::new(),
         longest,
@@ -132,9 +131,7 @@ struct NicDevice {
     ram: Arc<GuestRam>,
     /// The running queues.
     running: Vec<QueueSetup>,
-    /// True from the driver's start to its stop.
-    is_started: bool,
-    /// Vectors that were given messages while the device was not started; they are masked until its start.
+    /// Vectors with messages that are not routed yet: they were set before DRIVER_OK, or the host refused them.
     unrouted: BTreeSet<u16>,
     /// Doorbells that are ioeventfds.
     connected: Vec<(u64, QueueRole)>,
@@ -266,7 +263,6 @@ impl NicDevice {
     }
 
     fn start(&mut self, start: &Start) -> Result<()> {
-        self.is_started = true;
         self.route_vectors()?;
         let mut handed = Vec::new();
         for setup in &start.queues {
@@ -309,7 +305,6 @@ impl NicDevice {
     }
 
     fn stop(&mut self) {
-        self.is_started = false;
         if let Some(receiver) = &self.receiver {
             receiver.end();
         }

@@ -140,13 +140,39 @@ fn several_lines_get_their_messages_at_once() {
     router.route_all(&routed(0)).expect("routes");
     let mailbox = |vcpu: usize| router.ram.shared().mailbox[vcpu].0.load(Ordering::Acquire);
     assert_eq!([0, 1, 2].map(mailbox), [0, 1, 0], "what waited is sent");
+    let times_set = || router.routes.lock().expect("nobody failed").times_set.load(Ordering::Relaxed);
+    assert_eq!(times_set(), 1);
     // Other messages: those of before are gone.
     router.route_all(&routed(1)).expect("routes");
+    assert_eq!(times_set(), 2);
+    router.route_all(&routed(1)).expect("the same routes");
+    assert_eq!(times_set(), 2);
     lines.iter().for_each(|line| line.signal());
     assert_eq!([0, 1, 2, 3].map(mailbox), [0, 2, 1, 1]);
     let routes = router.routes.lock().expect("nobody failed");
     let set: Vec<_> = routes.messages.values().copied().collect();
     assert_eq!(set, [1, 2, 3].map(message));
+}
+
+#[test]
+fn a_message_that_kvm_refuses_is_set_by_the_next_attempt() {
+    let kvm = match crate::open_kvm() {
+        Ok(kvm) => kvm,
+        Err(error) => return println!("SKIPPED: {error:#}"),
+    };
+    let vm = Arc::new(kvm.create_vm().expect("a virtual machine"));
+    let router = IrqRouter::new(Some(vm.clone()), ram());
+    let line = line();
+    let routed = || router.route(&line, Some(Message { address: 0xfee0_0000, data: 0x40 }));
+    // There is no interrupt controller yet.
+    assert!(routed().is_err());
+    assert!(router.routes.lock().expect("nobody failed").messages.is_empty());
+    line.signal();
+    assert_eq!(sent(&line), 0, "it is still masked");
+    vm.create_irq_chip().expect("an interrupt controller");
+    routed().expect("a route");
+    assert_eq!(router.routes.lock().expect("nobody failed").messages.len(), 1);
+    assert_eq!(sent(&line), 1);
 }
 
 #[test]

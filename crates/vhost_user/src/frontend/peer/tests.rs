@@ -198,6 +198,26 @@ fn a_peer_is_not_late_by_time_that_nobody_has_looked_at() {
 }
 
 #[test]
+fn a_driver_waits_in_observed_time_for_the_return_of_its_queues() {
+    let moved = Moved::default();
+    let shared = Arc::new(Shared::new(PathBuf::from("peer.sock"), moved.clock()).expect("an event"));
+    let mut wishes = shared.lock();
+    // There is no thread that would settle this turn.
+    (wishes.turn, wishes.recalled) = (1, true);
+    drop(wishes);
+    let receiver = PeerReceiver(shared.clone());
+    let driver = thread::spawn(move || receiver.end());
+    until("it goes on", || {
+        moved.advance(RETURN_LIMIT);
+        shared.changed.notify_all();
+        driver.is_finished()
+    });
+    driver.join().expect("no panic");
+    let looks = RETURN_LIMIT.as_millis() / LONGEST_STEP.as_millis();
+    assert!(u128::from(moved.readings()) > looks, "only {} readings of the clock", moved.readings());
+}
+
+#[test]
 fn answers_that_are_none_are_told_and_the_next_peer_is_welcome() {
     let meeting = meeting();
     let nonsense: [&[u8]; 4] = [

@@ -1,8 +1,10 @@
-//! An e1000 as seen by its driver and the I/O threads: registers on one side, ports on the other.
+//! NICs as seen by their drivers and the I/O threads: registers on one side, ports on the other. Mostly an e1000; of a
+//! virtio-net device, its interrupt vectors.
 
 pub(crate) mod driver;
 mod hostile;
 mod interrupts;
+mod vectors;
 
 use std::sync::{Arc, Mutex};
 

@@ -8,29 +8,34 @@ use super::NicDevice;
 use crate::irq::Message;
 
 impl NicDevice {
-    /// Sets or masks a vector. Before the start, when a driver sets one after the other, messages are only noted:
-    /// the device interrupts nobody yet.
+    /// Sets or masks a vector. Before DRIVER_OK, when a driver sets one after the other, messages are only noted:
+    /// the device interrupts nobody yet. Afterwards it may even if it has failed (DEVICE_NEEDS_RESET).
     pub(super) fn vector_changed(&mut self, vector: u16) {
         let Some(line) = self.lines.get(usize::from(vector)).cloned() else { return };
-        let message = self.message(vector);
-        let is_noted = message.is_some() && !self.is_started;
-        if is_noted {
+        let has_message = self.message(vector).is_some();
+        if has_message {
             self.unrouted.insert(vector);
         } else {
             self.unrouted.remove(&vector);
         }
-        let routed = self.irqs.route(&line, message.filter(|_| !is_noted));
-        if routed.map_err(|error| self.tell(&error)).is_err() {
+        let routed = if has_message && self.model.driver_ok() {
+            self.route_vectors()
+        } else {
+            self.irqs.route(&line, None).inspect_err(|error| self.tell(error))
+        };
+        if routed.is_err() {
             self.give_up();
         }
     }
 
-    /// Sets the vectors that were given messages before the start.
+    /// Sets the vectors whose messages were only noted. If the host refuses, they remain noted.
     pub(super) fn route_vectors(&mut self) -> Result<()> {
-        let vectors = std::mem::take(&mut self.unrouted);
         let message = |vector| Some((&**self.lines.get(usize::from(vector))?, self.message(vector)?));
-        let lines: Vec<_> = vectors.into_iter().filter_map(message).collect();
+        let lines: Vec<_> = self.unrouted.iter().copied().filter_map(message).collect();
         let routed = self.irqs.route_all(&lines);
+        if routed.is_ok() {
+            self.unrouted.clear();
+        }
         routed.inspect_err(|error| self.tell(error))
     }
 
