@@ -53,7 +53,7 @@ pub use netlink::MacvtapMode as Mode;
 pub use netlink::{Queue, QueueKind};
 pub use observed::{ObservedInterface, ObservedState};
 pub use plan::{Obstacle, steps};
-pub use router::{Health, Journal, Router, Surroundings};
+pub use router::{Health, Journal, Router, Surroundings, name_to_adopt};
 pub use spread::{SpreadRoute, Way};
 pub use step::{NewInterface, Object, Setting, Step};
 pub use typed::{RouteType, TypedRoute};
