@@ -351,16 +351,6 @@ fn entered(route: TypedRoute) -> netlink::Route {
     }
 }
 
-/// Sets the offloads of a veth pair that was created elsewhere, so that its frames go through the receiver's NAPI, or reverts
-/// that. Each end is given by a generic netlink socket of its namespace and its interface index there.
-///
-/// # Errors
-/// ENODEV: an end does not exist. Others if the kernel refuses.
-pub fn go_by_napi(receiver: (&Generic, u32), sender: (&Generic, u32), by_napi: bool) -> io::Result<()> {
-    receiver.0.set_features(receiver.1, &[(GRO, by_napi)])?;
-    sender.0.set_features(sender.1, &TSO.map(|name| (name, !by_napi)))
-}
-
 /// Settings with which an interface is created.
 fn settings(made: &NewInterface) -> Settings {
     settings_of(made).name(&made.interface).group(GROUP)

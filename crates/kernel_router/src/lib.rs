@@ -42,7 +42,6 @@ mod spread;
 mod step;
 mod typed;
 
-pub use carry::go_by_napi;
 pub use check::{Fault, check};
 pub use config::{Interface, Neighbour, Origin, PeerNamespace, Route, RouterConfig, interface_sysctl};
 pub use counters::{Counters, InterfaceCounters, PacketCounters};
