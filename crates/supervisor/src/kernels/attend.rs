@@ -178,7 +178,7 @@ fn news(router: &Router, before: &Seen, now: &Seen) -> Vec<(Kind, String)> {
         let (kind, what) = match (known, is_in) {
             (Some(_), None) if is_of_lxc(router, nic) => (
                 Kind::Notice,
-                "its interface is no longer in the container; LXC gives it back when the router is restarted",
+                "its interface is no longer in the container; give it its own name on the host, and restart the router",
             ),
             (Some(_), None) => {
                 (Kind::Notice, "its interface was deleted; it is created again as soon as possible")

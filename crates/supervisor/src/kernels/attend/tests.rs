@@ -13,7 +13,7 @@ fn only_what_can_be_made_again_is_said_to_be() {
         Seen { nics: nics.into(), ..Seen::default() }
     };
     let made = "its interface was deleted; it is created again as soon as possible";
-    let lost = "its interface is no longer in the container; LXC gives it back when the router is restarted";
+    let lost = "its interface is no longer in the container; give it its own name on the host, and restart the router";
     for (engine, of_far) in [("kernel", made), ("lxc", lost)] {
         let plan = config::parse(&text.replace("kernel", engine), "x.toml")
             .unwrap_or_else(|errors| panic!("{errors}"));
