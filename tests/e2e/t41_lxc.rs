@@ -1,6 +1,6 @@
 //! Objective: a container router (`engine = "lxc"`) forwards in a container that Debian's LXC starts. It can be shown, changed
 //! and restarted like other routers, is started again when its container dies, and leaves nothing behind, also after SIGKILL.
-//! Without LXC a one-line error names the package.
+//! Interfaces that somebody deletes or pulls out are made again. Without LXC a one-line error names the package.
 
 use std::process::Command;
 use std::time::Duration;
@@ -36,6 +36,7 @@ mod alone {
         use std::thread;
         use std::time::Instant;
 
+        use api::{Answer, Request};
         use serde_json::Value;
         use support::{Namespace, Running, Signal, Stage, Traces, alone, ping};
 
@@ -88,6 +89,135 @@ mod alone {
         /// PID of the container's init, which is a child of `lxc-start`.
         fn init_of(run: u32) -> Option<u32> {
             support::children_of(monitor_of(run)?).first().map(|init| init.id)
+        }
+
+        /// Runs `ip` with the network namespace of a container.
+        fn ip_inside(init: u32, words: &[&str]) {
+            let target = init.to_string();
+            let mut command = Command::new("nsenter");
+            command.args(["-t", target.as_str(), "-n", "ip"]).args(words);
+            let done = run(&mut command, PATIENCE).expect("it ends");
+            assert!(done.status.success(), "{words:?}: {}", done.stderr);
+        }
+
+        /// Messages of all events of a run so far that contain these words.
+        fn events(stage: &Stage, words: &str) -> Vec<String> {
+            let mut client = stage.client().expect("it answers");
+            let events = match client.ask(&Request::Events { since: None }) {
+                Ok(Answer::Events { events, .. }) => events,
+                other => panic!("{other:?}"),
+            };
+            let lines = events.into_iter().map(|event| event.message);
+            lines.filter(|line| line.contains(words)).collect()
+        }
+
+        /// Waits until a check has seen an interface, by its place in the file: only then its loss is reported.
+        fn wait_until_seen(nic: usize) {
+            wait_for(|| {
+                let shown: Value = serde_json::from_str(&ringroad(&["show", "t41", "--json"]).stdout).ok()?;
+                (shown["nics"][nic]["settings"]["carrier"] == "up").then_some(())
+            });
+        }
+
+        #[test]
+        fn an_interface_that_somebody_pulls_out_or_deletes_is_made_again() {
+            support::needs!(
+                Root,
+                Program("ip"),
+                Program("busybox"),
+                Program("nsenter"),
+                Program("lxc-start")
+            );
+            let hosts = |_: &Namespace| Ok((host("t41-west"), host("t41-east")));
+            let started = Stage::start_with_groups_after(RINGROAD, FILE, &["--json"], hosts);
+            let (mut stage, (west, east)) = started.expect("it starts");
+            wait_until_it_runs(0);
+            stage.home().ip(&["link", "set", "t41w", "up"]).expect("up");
+            wait_until_seen(0);
+            let id = stage.run().id();
+            let init = wait_for(|| init_of(id));
+            ip_inside(init, &["link", "set", "west", "netns", east.name()]);
+            let times = |count: usize| {
+                wait_for(|| (events(&stage, "were created again").len() == count).then_some(()));
+            };
+            times(1);
+            assert_eq!(events(&stage, "NIC west: its interface was deleted; it is created again").len(), 1);
+            assert!(!has_link(&east, "west"), "the former pair has gone");
+            plug_in(stage.home(), "t41w", &west, "192.0.2");
+            plug_in(stage.home(), "t41e", &east, "198.51.100");
+            ping(west.command("busybox"), 3, &["198.51.100.2"]).expect("answers");
+            west.ip(&["link", "delete", "t41w"]).expect("deleted");
+            times(2);
+            plug_in(stage.home(), "t41w", &west, "192.0.2");
+            ping(west.command("busybox"), 3, &["198.51.100.2"]).expect("answers");
+            assert_eq!(init_of(id), Some(init), "it is the same container");
+            assert!(said(&["stop", "t41"]).contains("router t41 is stopped"));
+            wait_for(|| (!has_link(&west, "t41w") && !has_link(&east, "t41e")).then_some(()));
+            stage.finish_troubled(vec![west, east]).expect("nothing is left");
+        }
+
+        #[test]
+        fn the_other_end_of_a_pair_may_be_in_a_namespace() {
+            support::needs!(
+                Root,
+                Program("ip"),
+                Program("busybox"),
+                Program("nsenter"),
+                Program("lxc-start")
+            );
+            // The name that `Namespace::add` gives it.
+            let name = format!("t41-west-{}", std::process::id());
+            let text = FILE.replace("veth:t41w\"", &format!("veth:t41w\"\nnetns = \"{name}\""));
+            let hosts = |_: &Namespace| Ok((host("t41-west"), host("t41-east")));
+            let started = Stage::start_with_groups_after(RINGROAD, &text, &["--json"], hosts);
+            let (stage, (west, east)) = started.expect("it starts");
+            wait_until_it_runs(0);
+            let settle = |is_first: bool| {
+                wait_for(|| has_link(&west, "t41w").then_some(()));
+                west.add_four("t41w", "192.0.2.2/24", "192.0.2.1").expect("a route");
+                if is_first {
+                    plug_in(stage.home(), "t41e", &east, "198.51.100");
+                }
+                ping(west.command("busybox"), 3, &["198.51.100.2"]).expect("answers");
+            };
+            settle(true);
+            wait_until_seen(0);
+            west.ip(&["link", "delete", "t41w"]).expect("deleted");
+            wait_for(|| (!events(&stage, "were created again").is_empty()).then_some(()));
+            settle(false);
+            stage.finish_troubled(vec![west, east]).expect("nothing is left");
+        }
+
+        #[test]
+        fn a_pair_that_was_pulled_out_goes_after_a_sigkill() {
+            support::needs!(Root, Program("ip"), Program("nsenter"), Program("lxc-start"));
+            let _turn = alone();
+            let traces = Traces::now();
+            let home = Namespace::add("t41-home").expect("a namespace");
+            let away = Namespace::add("t41-away").expect("a namespace");
+            let folder = tempfile::tempdir().expect("a folder");
+            std::fs::write(folder.path().join("file.toml"), FILE).expect("a file");
+            let kill = |process: u32| {
+                let done = Command::new("kill").args(["-9", &process.to_string()]).status();
+                assert!(done.expect("a program").success());
+            };
+            for monitor_dies in [false, true] {
+                let mut command = home.command_with_groups(RINGROAD);
+                command.current_dir(folder.path()).args(["run", "--log", "text", "file.toml"]);
+                let mut run = Running::start(&mut command).expect("it starts");
+                run.wait_for_line(PATIENCE, |line| line.contains("is up after")).expect("it comes up");
+                let (monitor, init) = wait_for(|| Some((monitor_of(run.id())?, init_of(run.id())?)));
+                ip_inside(init, &["link", "set", "west", "netns", away.name()]);
+                run.signal(Signal::KILL).expect("signalled");
+                if monitor_dies {
+                    kill(monitor);
+                }
+                run.wait(PATIENCE).expect("it ends");
+                wait_for(|| (!has_link(&home, "t41w") && !has_link(&home, "t41e")).then_some(()));
+                assert!(!has_link(&away, "west"), "its lxc-start was killed: {monitor_dies}");
+            }
+            drop((home, away, folder));
+            assert_eq!(Traces::left(&traces, PATIENCE), [""; 0]);
         }
 
         #[test]

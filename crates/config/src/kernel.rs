@@ -218,11 +218,6 @@ pub(crate) fn verify(section: &Section<'_>, router: &Router) {
         if let Some(what) = not_filtered(nic.reverse_path, &nic.six) {
             table.fault(table.line_of("rpf"), "rpf", what);
         }
-        if router.container.is_some() && nic.attach.key("netns").is_some() {
-            let what =
-                "LXC leaves the other end of a pair on the host; remove it, or write engine = \"kernel\"";
-            table.fault(table.line_of("netns"), "netns", what);
-        }
         if router.container.is_some() && nic.attach.kind() == "link" && table.has("mac") {
             let what = "LXC returns an interface with the address that it had inside; remove it, or write engine = \"kernel\"";
             table.fault(table.line_of("mac"), "mac", what);

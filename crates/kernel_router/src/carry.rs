@@ -134,17 +134,26 @@ impl Executor<'_> {
         let other = Settings::default().name(peer).group(GROUP);
         let other = made.mtu.into_iter().fold(other, Settings::mtu);
         self.own.kernel.make_veth(&settings(made), &other, Some(there.as_fd()))?;
-        let more = Settings::default().alias(&self.own.alias);
-        let more = bridge.into_iter().fold(more, |more, bridge| more.master(bridge).up(true));
-        let settled = self.socket(at).and_then(|kernel| {
-            kernel.set_link(peer, &more)?;
-            Ok(kernel.link(peer)?.index)
-        });
+        let settled = self.settle_other_end(peer, at, bridge);
         if settled.is_err() {
             self.forget(&made.interface);
         }
         self.own.other_ends.insert(made.interface.clone(), settled?);
         Ok(())
+    }
+
+    /// Gives the other end of a pair its alias, and makes it a port of the bridge with this index, and up. Returns its index.
+    pub(crate) fn settle_other_end(
+        &mut self,
+        peer: &str,
+        at: &PeerNamespace,
+        bridge: Option<u32>,
+    ) -> Result<u32, Refusal> {
+        let more = Settings::default().alias(&self.own.alias);
+        let more = bridge.into_iter().fold(more, |more, bridge| more.master(bridge).up(true));
+        let kernel = self.socket(at)?;
+        kernel.set_link(peer, &more)?;
+        Ok(kernel.link(peer)?.index)
     }
 
     /// Deletes the former pair of an interface if its own end is no longer in the namespace, because somebody has pulled it out: its
@@ -163,7 +172,7 @@ impl Executor<'_> {
     }
 
     /// Index of a bridge.
-    fn bridge(&mut self, name: &str, at: &PeerNamespace) -> Result<u32, Refusal> {
+    pub(crate) fn bridge(&mut self, name: &str, at: &PeerNamespace) -> Result<u32, Refusal> {
         match find_link(self.socket(at)?, name)? {
             Some(bridge) => Ok(bridge.index),
             None => Err(Refusal::Told(format!(
@@ -342,16 +351,6 @@ fn entered(route: TypedRoute) -> netlink::Route {
     }
 }
 
-/// Sets the offloads of a veth pair that was created elsewhere, so that its frames go through the receiver's NAPI, or reverts
-/// that. Each end is given by a generic netlink socket of its namespace and its interface index there.
-///
-/// # Errors
-/// ENODEV: an end does not exist. Others if the kernel refuses.
-pub fn go_by_napi(receiver: (&Generic, u32), sender: (&Generic, u32), by_napi: bool) -> io::Result<()> {
-    receiver.0.set_features(receiver.1, &[(GRO, by_napi)])?;
-    sender.0.set_features(sender.1, &TSO.map(|name| (name, !by_napi)))
-}
-
 /// Settings with which an interface is created.
 fn settings(made: &NewInterface) -> Settings {
     settings_of(made).name(&made.interface).group(GROUP)
@@ -372,9 +371,10 @@ fn ignore_errors(outcome: io::Result<()>, fine: &[Errno]) -> Result<(), Refusal>
 
 /// Temporary name of an interface until it is renamed: unique in this namespace and in that of the host.
 fn name_before(interface: &str, namespace: u64) -> String {
-    // FNV-1a.
-    let octets = interface.bytes().chain(namespace.to_le_bytes());
-    let hash =
-        octets.fold(0x811c_9dc5_u32, |hash, octet| (hash ^ u32::from(octet)).wrapping_mul(0x0100_0193));
-    format!("rr~{hash:08x}")
+    format!("rr~{:08x}", hash(interface.bytes().chain(namespace.to_le_bytes())))
+}
+
+/// FNV-1a of octets.
+pub(crate) fn hash(octets: impl Iterator<Item = u8>) -> u32 {
+    octets.fold(0x811c_9dc5, |hash, octet| (hash ^ u32::from(octet)).wrapping_mul(0x0100_0193))
 }

@@ -42,7 +42,6 @@ mod spread;
 mod step;
 mod typed;
 
-pub use carry::go_by_napi;
 pub use check::{Fault, check};
 pub use config::{Interface, Neighbour, Origin, PeerNamespace, Route, RouterConfig, interface_sysctl};
 pub use counters::{Counters, InterfaceCounters, PacketCounters};
@@ -53,7 +52,7 @@ pub use netlink::MacvtapMode as Mode;
 pub use netlink::{Queue, QueueKind};
 pub use observed::{ObservedInterface, ObservedState};
 pub use plan::{Obstacle, steps};
-pub use router::{Health, Journal, Router, Surroundings};
+pub use router::{Health, Journal, Router, Surroundings, name_to_adopt};
 pub use spread::{SpreadRoute, Way};
 pub use step::{NewInterface, Object, Setting, Step};
 pub use typed::{RouteType, TypedRoute};

@@ -1,8 +1,11 @@
 //! A running kernel router.
 
+mod adopt;
 mod before;
 mod duplicates;
 mod restart;
+
+pub use adopt::name_to_adopt;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -73,18 +76,29 @@ impl Router {
         site: &Surroundings<'_>,
         journal: Journal<'_>,
     ) -> Result<Self, Error> {
+        let mut router = Self::prepare(namespace, &wanted, site, journal)?;
+        router.apply(wanted, site, journal)?;
+        Ok(router)
+    }
+
+    /// Prepares and publishes a namespace for a router. Nothing is configured in it yet.
+    fn prepare(
+        namespace: Namespace,
+        wanted: &RouterConfig,
+        site: &Surroundings<'_>,
+        journal: Journal<'_>,
+    ) -> Result<Self, Error> {
         let lost = Error::of_namespace(&wanted.name);
         let own =
             OwnNamespace::new(namespace, site.home.clone(), wanted.published.as_deref()).map_err(&lost)?;
-        let mut router = Self { wanted: empty_config(&wanted), own, published: None, has_ended: false };
-        checked(&wanted)?;
+        let mut router = Self { wanted: empty_config(wanted), own, published: None, has_ended: false };
+        checked(wanted)?;
         mark(&router.own, &wanted.name)?;
         if wanted.published.is_some() {
-            router.record_moved(&wanted, journal)?;
+            router.record_moved(wanted, journal)?;
             router.publish(site)?;
             router.own.delete_stale_pairs(&wanted.interfaces);
         }
-        router.apply(wanted, site, journal)?;
         Ok(router)
     }
 
@@ -240,6 +254,14 @@ impl Router {
     /// # Errors
     /// Something could not be removed; everything else was.
     pub fn end(mut self) -> Result<(), Error> {
+        self.finish()
+    }
+
+    /// Does what [`Router::end`] does, and keeps the value, for a namespace whose other party has ended.
+    ///
+    /// # Errors
+    /// See [`Router::end`].
+    pub fn close(&mut self) -> Result<(), Error> {
         self.finish()
     }
 

@@ -28,6 +28,16 @@ impl Host {
         Router::start(wanted, &site, &mut |leftover| self.told.push(leftover.clone()))
     }
 
+    /// Starts a router that adopts the interfaces in a namespace.
+    pub(crate) fn adopt(
+        &mut self,
+        namespace: Namespace,
+        wanted: RouterConfig,
+    ) -> Result<Router, kernel_router::Error> {
+        let site = Surroundings { home: &self.home, others: &self.others };
+        Router::start_with(namespace, wanted, &site, &mut |leftover| self.told.push(leftover.clone()))
+    }
+
     pub(crate) fn apply(
         &mut self,
         router: &mut Router,

@@ -1,5 +1,6 @@
 //! Tests against a real kernel, in namespaces of their own. They need root and are skipped with a message otherwise.
 
+mod adopted;
 mod all;
 mod comes_home;
 mod forwards;

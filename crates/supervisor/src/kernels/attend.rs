@@ -5,6 +5,7 @@ use std::time::Instant;
 use anyhow::Result;
 use api::{Answer, Ticket};
 use config::Router;
+use kernel_router::Origin;
 use telemetry::Kind;
 
 use super::backend::Seen;
@@ -175,6 +176,10 @@ fn news(router: &Router, before: &Seen, now: &Seen) -> Vec<(Kind, String)> {
         let known = before.nics.get(nic)?;
         let is_pulled = router.nics.iter().any(|of| of.name == *nic && of.is_pulled());
         let (kind, what) = match (known, is_in) {
+            (Some(_), None) if is_of_lxc(router, nic) => (
+                Kind::Notice,
+                "its interface is no longer in the container; give it its own name on the host, and restart the router",
+            ),
             (Some(_), None) => {
                 (Kind::Notice, "its interface was deleted; it is created again as soon as possible")
             }
@@ -196,3 +201,12 @@ fn news(router: &Router, before: &Seen, now: &Seen) -> Vec<(Kind, String)> {
     let name = name.map(|what| (Kind::Notice, what.to_owned()));
     now.nics.iter().filter_map(told).chain(duplicates).chain(name).collect()
 }
+
+/// Returns true if LXC has moved the interface of a NIC from the host into a container, which it does only at the container's start.
+fn is_of_lxc(router: &Router, nic: &str) -> bool {
+    let nic = router.nics.iter().find(|of| of.name == nic && router.container.is_some());
+    nic.is_some_and(|nic| matches!(router.wanted(nic).origin(), Ok(Origin::Moved { .. })))
+}
+
+#[cfg(test)]
+mod tests;

@@ -210,14 +210,13 @@ impl HostBackend {
     fn start(&mut self, own: &Spec) -> Result<()> {
         let claims = self.claim(own)?;
         let spec = &own.with_functions(links(&claims));
-        let container = spec.container.as_ref().map(|container| self.start_container(container, spec));
+        let container = spec.container.as_ref().map(|container| self.start_container(container));
         let container = container.transpose()?;
         self.sited(|routers, site, journal| {
             let router = match &container {
                 Some(container) => {
                     let namespace = Namespace::from(container.network()?);
-                    napi::prepare(&namespace, &spec.pairs)?;
-                    Router::start_in(namespace, spec.wanted.clone(), site, journal)?
+                    Router::start_with(namespace, spec.wanted.clone(), site, journal)?
                 }
                 None => start_patiently(&spec.wanted, site, journal)?,
             };
@@ -245,13 +244,8 @@ impl HostBackend {
             let held = routers.get_mut(spec.name()).context("it has gone")?;
             let wanted = spec.with_functions(links(&held.claims)).wanted;
             let before = held.router.wanted().clone();
-            if held.spec.pairs != spec.pairs {
-                napi::prepare(held.router.namespace(), &spec.pairs)?;
-            }
             held.router.apply(wanted, site, &mut *journal)?;
-            let limited = held.rate_limit.follow(&held.router, spec.limit);
-            let queued = limited.and_then(|()| container::change_queues(&held.spec.queues, &spec.queues));
-            if let Err(refusal) = queued {
+            if let Err(refusal) = held.rate_limit.follow(&held.router, spec.limit) {
                 // The part of the change that succeeded is undone as well.
                 held.router.apply(before, site, journal)?;
                 held.rate_limit.follow(&held.router, held.spec.limit)?;
@@ -342,6 +336,8 @@ impl KernelBackend for HostBackend {
     fn look(&mut self, name: &str) -> Result<Seen> {
         let held = self.held(name)?;
         if let Some(how) = held.ended() {
+            // Its namespace stays until the router is started anew, but nothing is to be forwarded there. What remains is told later.
+            let _ = held.router.close();
             bail!("router {name}: {how}");
         }
         let (router, wanted) = (&held.router, held.router.wanted());

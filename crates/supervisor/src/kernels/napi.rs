@@ -1,12 +1,8 @@
-//! NAPI threads of kernel routers: their names and identities, their counters, and the offload settings that a container's
-//! veth pairs need for them.
+//! NAPI threads of kernel routers: their names and identities, and their counters.
 
 use std::collections::BTreeMap;
 
-use anyhow::{Context, Result};
-use kernel_router::{NapiThread, go_by_napi};
-use netlink::{Generic, Netlink};
-use netns::Namespace;
+use kernel_router::NapiThread;
 use rustix::time::{ClockId, clock_gettime};
 use sched::ThreadIdentity;
 use sched::account::times;
@@ -64,38 +60,6 @@ pub(super) fn count(router: &str, napis: &[Napi], counted: &mut Counted) {
         counted.counters.insert(format!("{}.sleeps", napi.name), times.sleeps);
         counted.cpu_ns.insert(napi.name.clone(), times.run_ns);
     }
-}
-
-/// Sets the offloads of veth pairs that LXC has created, so that their frames go through NAPI. A pair is given by the names of its
-/// end in the container and of its end on the host.
-///
-/// # Errors
-/// One line: an end is not where LXC has put it, or the kernel refuses the setting.
-pub(super) fn prepare(container: &Namespace, pairs: &[(String, String)]) -> Result<()> {
-    if pairs.is_empty() {
-        return Ok(());
-    }
-    let (inside, outside) =
-        (container.netlink()?, Netlink::open().context("a socket to the host's interfaces")?);
-    let (own, other) = (container.within(Generic::open)??, Generic::open()?);
-    for (interface, end) in pairs {
-        let set = || {
-            let (receiver, sender) =
-                (inside.link(interface.as_str())?.index, outside.link(end.as_str())?.index);
-            go_by_napi((&own, receiver), (&other, sender), true)
-        };
-        set().with_context(|| format!("setting the offloads of the pair of `{interface}` and `{end}`"))?;
-    }
-    Ok(())
-}
-
-/// Returns the frames that were lost because the queue of a container's veth pair was full, by NIC.
-pub(super) fn lost_before(pairs: &[(String, String)]) -> BTreeMap<String, u64> {
-    let Some(outside) = (!pairs.is_empty()).then(Netlink::open).and_then(Result::ok) else {
-        return BTreeMap::new();
-    };
-    let dropped = |end: &String| Some(outside.statistics_of(end.as_str()).ok()?.tx_dropped);
-    pairs.iter().filter_map(|(nic, end)| Some((nic.clone(), dropped(end)?))).collect()
 }
 
 /// Reads CLOCK_MONOTONIC, in nanoseconds.

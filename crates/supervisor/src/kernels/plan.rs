@@ -8,8 +8,8 @@ use attach::Function;
 use config::forwarding::{self, Destination, ReversePath};
 use config::{Mac, Nic, Plan, Router, RpFilter};
 use kernel_router::{
-    Interface, Mode, Neighbour, Origin, Queue, Route, RouteType, RouterConfig, SpreadRoute, TypedRoute, Way,
-    interface_sysctl,
+    Interface, Mode, Neighbour, Origin, Route, RouteType, RouterConfig, SpreadRoute, TypedRoute, Way,
+    interface_sysctl, name_to_adopt,
 };
 use lxc::{Container, Link, Root};
 use netlink::Prefix;
@@ -26,14 +26,8 @@ const IPV6_HASH: &str = "net/ipv6/fib_multipath_hash_policy";
 pub(crate) struct Spec {
     /// Interfaces, routes, neighbours and sysctls.
     pub(crate) wanted: RouterConfig,
-    /// Its container, if it has one. Then LXC creates the interfaces.
+    /// Its container, if it has one. Then LXC creates the interfaces, and the router adopts them.
     pub(super) container: Option<Container>,
-    /// Host ends of veth pairs that LXC creates, each with the bridge of which it becomes a port.
-    pub(super) bridges: Vec<(String, String)>,
-    /// veth pairs that LXC creates and whose receive work NAPI threads do: the end in the container, and the end on the host.
-    pub(super) pairs: Vec<(String, String)>,
-    /// Queueing disciplines of the host ends of veth pairs that LXC creates: the end in the container, and the end on the host.
-    pub(super) queues: Vec<(String, String, Queue)>,
     /// Virtual functions, by interface position.
     pub(super) functions: Vec<(usize, Function)>,
     /// Maximum packets per second that may enter it; `None`: unlimited.
@@ -87,11 +81,10 @@ pub(super) fn one(router: &Router) -> Result<Spec> {
     wanted.typed = typed(router)?;
     wanted.neighbours = neighbours(router);
     wanted.sysctls.extend(sysctls(router));
-    let (bridges, pairs, queues) = Default::default();
     let functions = functions(router);
     let limit = router.limit.map(config::Rate::pps);
     let drop_reasons = router.kernel.is_some_and(|kernel| kernel.drop_reasons);
-    let mut spec = Spec { wanted, container: None, bridges, pairs, queues, functions, limit, drop_reasons };
+    let mut spec = Spec { wanted, container: None, functions, limit, drop_reasons };
     if let Some(container) = &router.container {
         spec.add_container(&router.name, container)?;
     }
@@ -99,34 +92,30 @@ pub(super) fn one(router: &Router) -> Result<Spec> {
 }
 
 impl Spec {
-    /// Adds a container: LXC creates the interfaces, and everything else is configured in its namespace afterwards.
+    /// Adds a container: LXC creates the interfaces, and everything else is configured in its namespace afterwards. The router adopts
+    /// pairs and macvlans; LXC returns interfaces of the host, so they stay its own.
     fn add_container(&mut self, router: &str, container: &config::Container) -> Result<()> {
         let mut nics = Vec::new();
         // VLANs are made inside afterwards.
         for interface in self.wanted.interfaces.iter_mut().filter(|interface| !interface.is_vlan()) {
-            let link = match std::mem::replace(&mut interface.origin, Origin::External) {
-                Origin::Veth { peer, bridge, .. } => {
-                    self.bridges.extend(bridge.map(|bridge| (peer.clone(), bridge)));
-                    self.pairs.extend(interface.threaded.then(|| (interface.name.clone(), peer.clone())));
-                    let queue = interface.queue.take();
-                    self.queues.extend(queue.map(|queue| (interface.name.clone(), peer.clone(), queue)));
-                    Link::Veth { peer }
+            let (link, mtu) = match &interface.origin {
+                // LXC sets the MTU at both ends.
+                Origin::Veth { .. } => {
+                    (Link::Veth { peer: name_to_adopt(router, &interface.name) }, interface.mtu)
                 }
-                Origin::Macvlan { parent, mode } => Link::Macvlan { parent, mode },
-                Origin::Moved { link } => Link::Phys { link },
+                Origin::Macvlan { parent, mode } => {
+                    (Link::Macvlan { parent: parent.clone(), mode: *mode }, None)
+                }
+                Origin::Moved { link } => (Link::Phys { link: link.clone() }, interface.mtu),
                 Origin::Vlan { .. } | Origin::ServiceVlan { .. } | Origin::External => {
                     bail!("router {router}, NIC {}: LXC cannot create such an interface", interface.name)
                 }
             };
-            // An interface of the host must be returned as it was, and LXC restores only what LXC itself has changed.
-            let is_phys = matches!(link, Link::Phys { .. });
-            interface.mac = interface.mac.filter(|_| !is_phys);
-            let mtu = match link {
-                Link::Phys { .. } => interface.mtu.take(),
-                // LXC sets it at both ends.
-                Link::Veth { .. } => interface.mtu,
-                Link::Macvlan { .. } => None,
-            };
+            if matches!(link, Link::Phys { .. }) {
+                interface.origin = Origin::External;
+                // It must be returned as it was, and LXC restores only what LXC itself has changed.
+                (interface.mac, interface.mtu) = (None, None);
+            }
             nics.push(lxc::Nic { name: interface.name.clone(), link, mac: None, mtu });
         }
         let root = match &container.rootfs {

@@ -1,4 +1,4 @@
-use kernel_router::PeerNamespace;
+use kernel_router::{PeerNamespace, Queue, QueueKind};
 
 use super::*;
 
@@ -221,18 +221,31 @@ fn in_a_container_the_interfaces_are_lxcs_to_make() {
         [[router.nic]]\nname = \"far\"\nattach = \"link:eth1\"\nmtu = 1300\n\
         [[router.nic]]\nname = \"br\"\nattach = \"bridge:br0\"\n";
     let spec = specs(text).remove(0);
-    assert!(spec.wanted.interfaces.iter().all(|interface| interface.origin == Origin::External));
-    assert_eq!(spec.bridges, [("edge.br".to_owned(), "br0".to_owned())]);
+    let veth = |peer: &str, bridge: Option<&str>| Origin::Veth {
+        peer: peer.to_owned(),
+        at: PeerNamespace::Home,
+        bridge: bridge.map(str::to_owned),
+    };
+    let origins: Vec<_> = spec.wanted.interfaces.iter().map(|interface| interface.origin.clone()).collect();
+    let expected = [
+        veth("rr-wan", None),
+        Origin::Macvlan { parent: "eth0".to_owned(), mode: Mode::Bridge },
+        // LXC returns it.
+        Origin::External,
+        veth("edge.br", Some("br0")),
+    ];
+    assert_eq!(origins, expected);
+    assert_eq!(kernel_router::check(&spec.wanted), Ok(()));
     let container = spec.container.expect("a container");
     assert_eq!((container.name.as_str(), container.root), ("ringroad-edge", Root::Programs));
     let links: Vec<_> =
         container.nics.iter().map(|nic| (nic.name.as_str(), nic.link.clone(), nic.mtu)).collect();
-    let veth = |peer: &str| Link::Veth { peer: peer.to_owned() };
+    let veth = |nic: &str| Link::Veth { peer: name_to_adopt("edge", nic) };
     let expected = [
-        ("wan", veth("rr-wan"), Some(1400)),
+        ("wan", veth("wan"), Some(1400)),
         ("lan", Link::Macvlan { parent: "eth0".to_owned(), mode: Mode::Bridge }, None),
         ("far", Link::Phys { link: "eth1".to_owned() }, Some(1300)),
-        ("br", veth("edge.br"), Some(1500)),
+        ("br", veth("br"), Some(1500)),
     ];
     assert_eq!(links, expected);
     let far = &spec.wanted.interfaces[2];
@@ -242,10 +255,27 @@ fn in_a_container_the_interfaces_are_lxcs_to_make() {
     let container = specs(&rooted).remove(0).container.expect("a container");
     let init = vec!["/sbin/init".to_owned()];
     assert_eq!(container.root, Root::Folder { path: "/srv/edge".into(), init });
-    assert!(specs(text).remove(0).pairs.is_empty());
     let threaded = text.replacen("engine = \"lxc\"\n", "engine = \"lxc\"\npin = { vhost = \"0\" }\n", 1);
-    let pairs = [("wan", "rr-wan"), ("br", "edge.br")].map(|(own, end)| (own.to_owned(), end.to_owned()));
-    assert_eq!(specs(&threaded).remove(0).pairs, pairs);
+    let threaded = specs(&threaded).remove(0).wanted.interfaces;
+    assert_eq!(threaded.iter().map(|own| own.threaded).collect::<Vec<_>>(), [true, false, true, true]);
+}
+
+#[test]
+fn names_that_lxc_gives_to_other_ends_are_unique_and_those_of_no_other_interface() {
+    let text = "[[router]]\nname = \"edge\"\nengine = \"lxc\"\n\
+        [[router.nic]]\nname = \"wan\"\nattach = \"veth:eth0\"\nnetns = \"west\"\n\
+        [[router.nic]]\nname = \"lan\"\nattach = \"veth:eth0\"\nnetns = \"east\"\n";
+    let spec = specs(text).remove(0);
+    let at = |interface: &Interface| match &interface.origin {
+        Origin::Veth { peer, at: PeerNamespace::Named(name), .. } => format!("{peer} in {name}"),
+        other => panic!("{other}"),
+    };
+    assert_eq!(spec.wanted.interfaces.iter().map(at).collect::<Vec<_>>(), ["eth0 in west", "eth0 in east"]);
+    let container = spec.container.expect("a container");
+    lxc::check(&container).expect("LXC takes the names");
+    let peers = container.nics.iter().map(|nic| nic.link.clone());
+    let expected = ["wan", "lan"].map(|nic| Link::Veth { peer: name_to_adopt("edge", nic) });
+    assert_eq!(peers.collect::<Vec<_>>(), expected);
 }
 
 #[test]
@@ -277,15 +307,14 @@ fn a_queue_is_at_the_other_end_of_a_pair() {
     let text = "[[router]]\nname = \"edge\"\nengine = \"kernel\"\n\
         [[router.nic]]\nname = \"wan\"\nattach = \"veth:rr-wan\"\nqdisc = \"pfifo\"\nqdisc_limit = 300\n\
         [[router.nic]]\nname = \"lan\"\nattach = \"veth:rr-lan\"\n";
-    let queue = Queue { kind: kernel_router::QueueKind::Pfifo, limit: 300 };
+    let queue = Queue { kind: QueueKind::Pfifo, limit: 300 };
     let own = |spec: &Spec| spec.wanted.interfaces.iter().map(|wanted| wanted.queue).collect::<Vec<_>>();
     let spec = specs(text).remove(0);
-    assert_eq!((own(&spec), spec.queues.as_slice()), (vec![Some(queue), None], &[][..]));
+    assert_eq!(own(&spec), [Some(queue), None]);
     assert_eq!(kernel_router::check(&spec.wanted), Ok(()));
-    // LXC makes the pairs of a container.
+    // The router of a container adopts its pairs.
     let spec = specs(&text.replace("kernel", "lxc")).remove(0);
-    let queues = [("wan".to_owned(), "rr-wan".to_owned(), queue)];
-    assert_eq!((own(&spec), spec.queues.as_slice()), (vec![None, None], &queues[..]));
+    assert_eq!(own(&spec), [Some(queue), None]);
     assert_eq!(kernel_router::check(&spec.wanted), Ok(()));
 }
 
