@@ -2,7 +2,6 @@
 //! (`TimeoutStopSec=`): the last table 10 s, daemons of FRR 25 s, isolated routers 50 s, the data plane 50 s, killed processes 15 s, threads
 //! 25 s, the task of kernel routers 100 s.
 
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use link::{ToPlane, ToSupervisor};
@@ -29,13 +28,8 @@ const _: () = {
 };
 
 impl Supervisor {
-    /// Ends what still runs and removes what was made; `clock` tells how long that takes. A further Ctrl-C ends the patience with processes
-    /// and threads.
+    /// Ends what still runs and removes what was made; `clock` tells how long that takes.
     pub(super) fn finish(mut self, clock: impl Fn() -> Instant) {
-        let again = self.stop.next_interrupt();
-        let patience = |most| if again.load(Ordering::Acquire) { Duration::ZERO } else { most };
-        // All waits that have begun are over then.
-        let clock = || clock() + if again.load(Ordering::Acquire) { GRACE } else { Duration::ZERO };
         let now = clock();
         notify("STOPPING=1");
         let had_ended = self.lifecycle.plane.is_none();
@@ -44,12 +38,12 @@ impl Supervisor {
         // Daemons tell their neighbours that they end, while there is a way to them.
         self.controls.end(THREADS_GRACE);
         // That may have taken a while, of which the processes' time is no part.
-        self.finish_isolated(clock(), patience(GRACE), &clock);
+        self.finish_isolated(clock(), GRACE, &clock);
         if let Some(mut plane) = self.lifecycle.plane.take() {
             plane.say(&ToPlane::Stop, Vec::new(), now);
             // A data plane that is still starting does not listen, and needs no orderly end.
-            let grace = if plane.is_up { patience(GRACE) } else { Duration::ZERO };
-            let (said, process) = plane.wait(grace, clock, |message| {
+            let grace = if plane.is_up { GRACE } else { Duration::ZERO };
+            let (said, process) = plane.wait(grace, &clock, |message| {
                 // It asks to kill the process of a router that does not stop.
                 if let ToSupervisor::Kill { router, pid } = message {
                     self.children.kill(&router, pid, now);
@@ -61,7 +55,7 @@ impl Supervisor {
         self.children.end_all(now);
         self.bury_all(&clock);
         // All of these have had their tasks for a while: the time is for them together.
-        let end = clock() + patience(THREADS_GRACE);
+        let end = clock() + THREADS_GRACE;
         let left = || end.saturating_duration_since(clock());
         self.changes.give_up(left());
         self.link_jobs.give_up(left());

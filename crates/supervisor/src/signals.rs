@@ -59,16 +59,6 @@ impl StopRequest {
         self.asked.clone()
     }
 
-    /// Returns a flag that the next SIGINT sets: who presses Ctrl-C again does not want to wait for an orderly end.
-    pub(crate) fn next_interrupt(&mut self) -> Arc<AtomicBool> {
-        let again = Arc::<AtomicBool>::default();
-        if !self.hooks.is_empty() {
-            // If it cannot be caught, the end takes its time.
-            self.hooks.extend(flag::register(SIGINT, again.clone()));
-        }
-        again
-    }
-
     /// Waits for a signal, at most this long. Returns true if the run is to end.
     pub fn wait(&self, most: Duration) -> bool {
         let end = Instant::now() + most;

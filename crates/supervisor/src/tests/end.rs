@@ -1,6 +1,8 @@
 //! End of a run: it waits for its last table, for a limited time.
 
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::sleep;
 use std::time::Duration;
 
 use api::Request;
@@ -29,6 +31,27 @@ fn the_last_table_is_shown_before_the_end() {
     plane.die();
     stage.finish();
     assert!(matches!(plane.told(), Some(ToPlane::Stop)));
+}
+
+/// Takes a while to close, and tells that it is closed.
+struct Slow(Arc<AtomicBool>);
+
+impl Drop for Slow {
+    fn drop(&mut self) {
+        sleep(200 * MS);
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+#[test]
+fn what_a_thread_closes_is_closed_before_the_end() {
+    let mut stage = Stage::up(ONE);
+    let is_closed = Arc::<AtomicBool>::default();
+    stage.supervisor().link_jobs.close(Slow(is_closed.clone()));
+    stage.turn().expect("it goes on");
+    stage.plane().die();
+    stage.finish();
+    assert!(is_closed.load(Ordering::Acquire));
 }
 
 #[test]
