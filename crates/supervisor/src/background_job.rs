@@ -65,9 +65,9 @@ impl<T: Send + 'static> BackgroundJob<T> {
         outcome.ok()
     }
 
-    /// Waits at most `most` for the job in progress, and drops its result.
-    pub(super) fn give_up(&mut self, most: Duration) {
-        drop(self.wait(most));
+    /// Waits at most `most` for the job in progress, and drops its result. Returns true if none is in progress any more.
+    pub(super) fn give_up(&mut self, most: Duration) -> bool {
+        !self.is_at_work() || self.wait(most).is_some()
     }
 
     /// Waits at most `most` for the job, and returns its result.

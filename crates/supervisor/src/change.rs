@@ -257,9 +257,9 @@ impl Changes {
         self.file_opener.job.watched()
     }
 
-    /// Waits, at most this long, for resources that are being opened, so that they are closed again.
-    pub(super) fn give_up(&mut self, most: Duration) {
-        self.file_opener.job.give_up(most);
+    /// Waits, at most this long, for resources that are being opened, so that they are closed again. Returns true if they are.
+    pub(super) fn give_up(&mut self, most: Duration) -> bool {
+        self.file_opener.job.give_up(most)
     }
 }
 

@@ -53,14 +53,16 @@ impl Supervisor {
             self.repeat(None, said, now);
         }
         self.children.end_all(now);
-        self.bury_all(&clock);
+        let mut is_clean = self.bury_all(&clock);
         // All of these have had their tasks for a while: the time is for them together.
         let end = clock() + THREADS_GRACE;
         let left = || end.saturating_duration_since(clock());
-        self.changes.give_up(left());
-        self.link_jobs.give_up(left());
-        self.resources.give_up(left());
-        self.kernels.end(KERNELS_GRACE).into_iter().for_each(|line| self.events.record(Kind::Notice, line));
+        is_clean &= self.changes.give_up(left());
+        is_clean &= self.link_jobs.give_up(left());
+        is_clean &= self.resources.give_up(left());
+        let kept = self.kernels.end(KERNELS_GRACE);
+        is_clean &= kept.is_empty();
+        kept.into_iter().for_each(|line| self.events.record(Kind::Notice, line));
         self.tell_of_ceilings(now);
         self.give_back();
         if self.lifecycle.was_up && !had_ended {
@@ -70,6 +72,11 @@ impl Supervisor {
         let _ = self.display.flush();
         let Self { request_router, metrics, resources, placement, lock, .. } = self;
         drop((request_router, metrics, resources, placement));
-        drop(lock);
+        if is_clean {
+            drop(lock);
+        } else {
+            // As after SIGKILL: the exit of this process tells the cleaner to remove what is left, and the names last.
+            std::mem::forget(lock);
+        }
     }
 }

@@ -220,13 +220,14 @@ impl Supervisor {
     }
 
     /// Waits, for a limited time, for the processes that were killed: what they hold of the run cannot be
-    /// released before.
-    pub(super) fn bury_all(&mut self, clock: &impl Fn() -> Instant) {
+    /// released before. Returns true if none is left.
+    pub(super) fn bury_all(&mut self, clock: &impl Fn() -> Instant) -> bool {
         let mut killed = std::mem::take(&mut self.killed);
         killed.append(std::mem::take(&mut self.children.killed));
-        if let Some(line) = killed.wait_for_all(clock) {
-            self.events.record(Kind::Notice, line);
-        }
+        let line = killed.wait_for_all(clock);
+        let none_is_left = line.is_none();
+        line.into_iter().for_each(|line| self.events.record(Kind::Notice, line));
+        none_is_left
     }
 
     /// Handles a message of the data plane.

@@ -78,9 +78,9 @@ impl LinkJobs {
         refused
     }
 
-    /// Waits for the chores in progress, at most this long.
-    pub(super) fn give_up(&mut self, most: Duration) {
-        self.at_work.give_up(most);
+    /// Waits for the chores in progress, at most this long. Returns true if they are done.
+    pub(super) fn give_up(&mut self, most: Duration) -> bool {
+        self.at_work.give_up(most)
     }
 }
 

@@ -422,9 +422,9 @@ impl Resources {
         self.turning.is_at_work()
     }
 
-    /// Waits until they are here again, at most this long.
-    pub(crate) fn give_up(&mut self, most: Duration) {
-        self.turning.give_up(most);
+    /// Waits, at most this long, until the thread is done with them. Returns true if it is.
+    pub(crate) fn give_up(&mut self, most: Duration) -> bool {
+        self.turning.give_up(most)
     }
 
     /// Descriptor to poll for reading.

@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::time::Duration;
 
+use api::folder::LOCK;
 use link::ToSupervisor;
 
 use super::stage::{ONE, Scripted, Stage, body};
@@ -93,6 +94,7 @@ fn the_end_of_a_run_waits_for_none_for_ever_and_names_what_is_left() {
     let told = stage.stderr().join("\n");
     let line = "killed and left behind, because the kernel has not ended it: the data plane (pid 4001)";
     assert!(told.contains(line), "{told}");
+    assert!(stage.socket.with_file_name(LOCK).exists(), "the cleaner removes it");
 }
 
 #[test]

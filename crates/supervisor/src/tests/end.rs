@@ -6,6 +6,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use api::Request;
+use api::folder::LOCK;
 use link::ToPlane;
 
 use super::stage::{ONE, Stage};
@@ -31,6 +32,7 @@ fn the_last_table_is_shown_before_the_end() {
     plane.die();
     stage.finish();
     assert!(matches!(plane.told(), Some(ToPlane::Stop)));
+    assert!(!stage.socket.with_file_name(LOCK).exists());
 }
 
 /// Takes a while to close, and tells that it is closed.

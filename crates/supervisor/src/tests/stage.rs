@@ -233,7 +233,7 @@ pub(super) struct Stage {
     pub(super) now: Instant,
     shown: PathBuf,
     told: PathBuf,
-    socket: PathBuf,
+    pub(super) socket: PathBuf,
     _folder: tempfile::TempDir,
 }
 
