@@ -28,9 +28,9 @@ const TRIES: usize = 100;
 const PATIENCE: Duration = Duration::from_secs(20);
 /// The same where nothing else is to be done. A process that the kernel has not ended by then stays for ever.
 const LONG_PATIENCE: Duration = Duration::from_secs(600);
-/// Time limit of a cleaner for removing all that goes with one lock, which it holds meanwhile. A start waits for it: see
-/// [`PATIENCE`].
-const REMOVAL: Duration = Duration::from_secs(10);
+/// Time limit of a cleaner for removing all that goes with one lock, which it holds meanwhile. A killed process releases its locks first,
+/// and its sockets and control groups after its VMs. A start waits for the cleaner: see [`PATIENCE`].
+const REMOVAL: Duration = Duration::from_secs(15);
 /// Time between two attempts, at first and at most; it grows with the time waited.
 const LOOK: Duration = Duration::from_millis(2);
 const LONGEST_LOOK: Duration = Duration::from_millis(50);
