@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use crate::cgroup::write;
 use crate::exclusive_cpus::{OURS, PARTITION};
-use crate::lock::lock;
+use crate::lock::lock_to_undo;
 
 /// Controller of weights and quotas.
 pub(crate) const CPU: &str = "cpu";
@@ -40,7 +40,7 @@ pub(crate) fn switch_on(base: &Path, controller: &str) -> io::Result<()> {
 /// `shared`, or, for `None`, that of the caller.
 pub(crate) fn switch_off(base: &Path, controller: &str, shared: Option<&Path>) -> io::Result<()> {
     let switch = || {
-        let _lock = shared.map(lock).transpose()?;
+        let _lock = shared.map(lock_to_undo).transpose()?;
         let mark = mark(base, controller);
         if !mark.exists() || is_needed(base, controller)? {
             return Ok(());

@@ -14,7 +14,7 @@ use config::CpuSet;
 
 use crate::cgroup::{self, Hierarchy, Version, write};
 use crate::controller;
-use crate::lock::lock;
+use crate::lock::{lock, lock_to_undo};
 
 /// Prefix of our groups' names.
 pub(crate) const OURS: &str = "ringroad-";
@@ -65,7 +65,7 @@ pub(crate) fn remove(
         }
         return removed;
     }
-    let _lock = shared.map(lock).transpose()?;
+    let _lock = shared.map(lock_to_undo).transpose()?;
     let removed = cgroup::remove(path, home, version);
     if removed.is_err() {
         let _ = write(&path.join(EXCLUSIVE_V1), "0");

@@ -15,9 +15,10 @@ use rustix::io::Errno;
 use rustix::process::geteuid;
 
 /// Time limit of waiting for another run, which holds the lock for one change: some milliseconds, but on a busy host seconds for each
-/// thread and process that it moves to another control group, since each of these writes waits for a grace period of the kernel. A run
-/// that is stopped with the lock costs this time for each shared object that is to be undone; changes wait longer, between other work.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// thread and process that it moves to another control group, since each of these writes waits for a grace period of the kernel.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// The same to undo something: a run that is stopped with the lock costs this time for each shared object, while a run or a cleaner ends.
+const UNDOING: Duration = Duration::from_secs(10);
 /// Time between two attempts.
 const LOOK: Duration = Duration::from_millis(5);
 
@@ -27,7 +28,16 @@ const LOOK: Duration = Duration::from_millis(5);
 /// # Errors
 /// Users other than the owner may open the folder, or another run does not finish.
 pub(crate) fn lock(folder: &Path) -> io::Result<File> {
-    let end = Instant::now() + PATIENCE;
+    lock_for(folder, PATIENCE)
+}
+
+/// The same to undo something, with less patience.
+pub(crate) fn lock_to_undo(folder: &Path) -> io::Result<File> {
+    lock_for(folder, UNDOING)
+}
+
+fn lock_for(folder: &Path, patience: Duration) -> io::Result<File> {
+    let end = Instant::now() + patience;
     let mut wait = || {
         sleep(LOOK);
         Instant::now() < end
