@@ -12,7 +12,7 @@ use command_line::client::{self, Kind};
 use command_line::group;
 
 /// Time limit for the end of a run, as in its unit of systemd (`TimeoutStopSec=`).
-const END: Duration = Duration::from_secs(300);
+const END: Duration = Duration::from_secs(420);
 /// Time between two checks whether it has ended.
 const LOOK: Duration = Duration::from_millis(10);
 

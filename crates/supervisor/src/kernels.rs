@@ -213,7 +213,7 @@ impl KernelRouters {
     }
 
     /// Removes all routers, after waiting at most `most` for the current task. When that time is over, what is left goes with the
-    /// backend, which kills containers without asking them to end. Returns descriptions of everything that could not be removed.
+    /// backend, which kills containers without asking them to end. Returns descriptions of all that could not be removed, or was left so.
     pub(super) fn end(&mut self, most: Duration) -> Vec<String> {
         self.waiting.clear();
         let end = Instant::now() + most;
@@ -221,8 +221,17 @@ impl KernelRouters {
         let Some(mut backend) = self.backend.take().or(came_back) else {
             return vec!["kernel routers are left behind: a step of one of them does not end".to_owned()];
         };
-        let names = std::mem::take(&mut self.forwarders).into_keys();
-        let names = names.take_while(|_| Instant::now() < end);
-        names.filter_map(|name| backend.end(&name).err()).map(|error| format!("{error:#}")).collect()
+        let (mut lines, mut late) = <(Vec<String>, Vec<String>)>::default();
+        for name in std::mem::take(&mut self.forwarders).into_keys() {
+            if Instant::now() < end {
+                lines.extend(backend.end(&name).err().map(|error| format!("{error:#}")));
+            } else {
+                late.push(name);
+            }
+        }
+        if !late.is_empty() {
+            lines.push(format!("killed without being asked to end: {}", late.join(", ")));
+        }
+        lines
     }
 }
