@@ -31,7 +31,7 @@ fn one_runs_and_ends_as_asked() {
     let fakes = Fakes::new(STAYS, TELLS, KILLS);
     let mut running = start(&fakes, patience()).expect("it runs");
     assert!(running.pid() > 0 && running.ended().expect("it can be looked at").is_none());
-    assert_eq!(running.name(), "ringroad-edge");
+    assert!(running.name() == "ringroad-edge" && !running.has_own_init());
     running.network().expect("every process has one");
     assert!(fakes.home().join("ringroad-edge/config").is_file());
     assert_eq!(running.stop().expect("it ends"), StopOutcome::InTime);
