@@ -284,7 +284,8 @@ impl Router {
     }
 
     /// Switches threaded NAPI off for interfaces that others have moved into the namespace and take back at the end.
-    fn unthread_given(&self) {
+    /// [`Router::end`] does so too; this is for others that take them back before.
+    pub fn unthread_given(&self) {
         let is_given = |interface: &&Interface| interface.threaded && interface.origin == Origin::External;
         for interface in self.wanted.interfaces.iter().filter(is_given) {
             // The interface may have been deleted before.

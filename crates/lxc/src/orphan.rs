@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde::{Deserialize, Serialize};
 
@@ -64,6 +65,27 @@ impl OrphanedContainer {
         self.remove()
     }
 
+    /// Does what [`Self::clean`] does, for the `lxc-start` processes of this moment alone, unless another run has taken the container's
+    /// name over. One that does so meanwhile ends the old container itself; its own container and its files stay.
+    ///
+    /// # Errors
+    /// See [`Self::clean`].
+    pub fn clean_unless(&self, programs: &Programs, is_taken_over: impl Fn() -> bool) -> Result<(), Error> {
+        let monitors = self.monitors_now();
+        // Asked after the look: otherwise these might be of the other run.
+        if is_taken_over() {
+            return Ok(());
+        }
+        if !monitors.have_ended(Duration::ZERO) {
+            let _ = programs.run("lxc-stop", &self.arguments(&["-k"]), PATIENCE);
+            if !monitors.have_ended(PATIENCE) {
+                monitors.kill();
+                monitors.have_ended(PATIENCE);
+            }
+        }
+        if is_taken_over() { Ok(()) } else { self.remove() }
+    }
+
     /// Removes the files of a container that has ended.
     pub(crate) fn remove(&self) -> Result<(), Error> {
         folder::sweep(&self.home, &self.name);
@@ -120,6 +142,24 @@ impl Monitors {
             let _ = pidfd_send_signal(process, Signal::KILL);
         }
     }
+
+    /// Waits up to `patience` until they have ended. Returns true if they have.
+    fn have_ended(&self, patience: Duration) -> bool {
+        let end = Instant::now() + patience;
+        while !self.0.iter().all(has_exited) {
+            if Instant::now() >= end {
+                return false;
+            }
+            sleep(LOOK);
+        }
+        true
+    }
+}
+
+/// Returns true if a process has exited: then its descriptor is readable.
+fn has_exited(process: &OwnedFd) -> bool {
+    let ready = poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&Timespec::default()));
+    ready.is_ok_and(|count| count > 0)
 }
 
 /// Returns true if a command line, with NUL-terminated words, is that of `lxc-start` with these arguments. A script in place of

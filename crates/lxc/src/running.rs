@@ -124,6 +124,11 @@ impl Running {
         &self.left.name
     }
 
+    /// Returns true if its init is a program of the user's, which is asked to end.
+    pub const fn has_own_init(&self) -> bool {
+        self.own_init
+    }
+
     /// Returns the PID of its init outside the container.
     pub fn pid(&self) -> u32 {
         self.init.as_ref().map_or(0, |init| init.pid)

@@ -1,5 +1,6 @@
 //! Life cycle of containers when LXC works, fails or hangs.
 
+use std::cell::Cell;
 use std::process::Command;
 use std::time::Duration;
 
@@ -30,7 +31,7 @@ fn one_runs_and_ends_as_asked() {
     let fakes = Fakes::new(STAYS, TELLS, KILLS);
     let mut running = start(&fakes, patience()).expect("it runs");
     assert!(running.pid() > 0 && running.ended().expect("it can be looked at").is_none());
-    assert_eq!(running.name(), "ringroad-edge");
+    assert!(running.name() == "ringroad-edge" && !running.has_own_init());
     running.network().expect("every process has one");
     assert!(fakes.home().join("ringroad-edge/config").is_file());
     assert_eq!(running.stop().expect("it ends"), StopOutcome::InTime);
@@ -130,6 +131,24 @@ fn what_was_started_later_is_not_killed_with_what_was_there_before() {
     before.kill();
     assert_eq!(left.monitors().len(), 1, "it goes on");
     left.monitors_now().kill();
+    while running.ended().expect("it can be looked at").is_none() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn what_another_run_has_taken_over_stays() {
+    let fakes = Fakes::new(STAYS, TELLS, KILLS);
+    let left = OrphanedContainer::new(&name_for("edge"), &fakes.home());
+    let mut running = start(&fakes, patience()).expect("it runs");
+    left.clean_unless(&fakes.programs(), || true).expect("nothing is done");
+    assert_eq!(left.monitors().len(), 1, "it goes on");
+    // Taken over while the old container ends.
+    let was_asked = Cell::new(false);
+    left.clean_unless(&fakes.programs(), || was_asked.replace(true)).expect("it ends");
+    assert!(left.monitors().is_empty() && left.folder().exists());
+    left.clean_unless(&fakes.programs(), || false).expect("its files go");
+    assert!(is_gone(&fakes));
     while running.ended().expect("it can be looked at").is_none() {
         std::thread::sleep(Duration::from_millis(1));
     }

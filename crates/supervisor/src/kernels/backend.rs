@@ -141,7 +141,7 @@ struct RunningRouter {
     router: Router,
     /// Its rate limit.
     rate_limit: RateLimit,
-    /// Its container, if it has one; stopped after the router was removed.
+    /// Its container, if it has one; stopped after the router was removed, or before if its programs are asked to end.
     container: Option<Running>,
     /// Its claimed virtual functions, by interface position. Claims are released after the interfaces have been returned.
     claims: Vec<(usize, Claim)>,
@@ -162,8 +162,16 @@ impl RunningRouter {
     /// Removes the router.
     fn end(self) -> Result<()> {
         let Self { router, container, claims, .. } = self;
+        let stop = |container: Option<Running>| container.map(Running::stop).transpose();
         // All steps are carried out even if one of them fails.
-        let (ended, stopped) = (router.end(), container.map(Running::stop).transpose());
+        let (ended, stopped) = if container.as_ref().is_some_and(Running::has_own_init) {
+            // Programs that are asked to end need their interfaces meanwhile, for example to tell their neighbours.
+            router.unthread_given();
+            let stopped = stop(container);
+            (router.end(), stopped)
+        } else {
+            (router.end(), stop(container))
+        };
         let given: Vec<_> = claims.into_iter().map(|(_, claim)| claim.restore()).collect();
         ended?;
         stopped?;

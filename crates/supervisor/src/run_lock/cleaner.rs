@@ -292,13 +292,14 @@ pub fn clean_up_after(parent: u32) -> Result<()> {
         list.kernels().iter().for_each(|leftover| drop(leftover.remove(&home)));
     }
     for (lock, monitors, left) in containers {
-        if is_taken_over(&lock, parent) {
-            // LXC would find the new container of this name, and the directory is that of the other run.
+        // LXC would find the new container of this name, and the directory is that of the other run.
+        let is_taken = || is_taken_over(&lock, parent);
+        let _ = left.clean_unless(&Programs::default(), is_taken);
+        if is_taken() {
             monitors.kill();
-            continue;
+        } else {
+            let _ = fs::remove_dir(&left.home);
         }
-        let _ = left.clean(&Programs::default());
-        let _ = fs::remove_dir(&left.home);
     }
     restore_functions(&list.functions(), &list.counts());
     clean_up_all(list.locks().collect(), parent, &mut until_long_timeout());
