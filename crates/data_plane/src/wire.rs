@@ -25,7 +25,7 @@ use vmm::{Child, Firmware, Spawn, Spawned};
 /// grace period of the kernel, and for each fork and exit on the host: seconds on a busy host, and several routers may ask one after
 /// the other. Less than the 30 s that the launch of a router has, so that the error says who is late.
 const PATIENCE: Duration = Duration::from_secs(25);
-/// The same to find a thread, without which a NIC works too. A NIC with several queues asks for several.
+/// Time limit for the supervisor to find a thread, without which a NIC works too. A NIC with several queues asks for several.
 const FINDING: Duration = Duration::from_secs(5);
 
 /// The link, and received messages that were not handled yet.

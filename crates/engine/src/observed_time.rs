@@ -1,4 +1,4 @@
-//! Time that somebody has observed: a host that gave nobody a CPU for a while must not make an innocent router late.
+//! Observed time: a host that gave no thread a CPU for a while must not make an innocent router late.
 
 use std::time::{Duration, Instant};
 

@@ -17,7 +17,8 @@ use rustix::process::geteuid;
 /// Time limit of waiting for another run, which holds the lock for one change: some milliseconds, but on a busy host seconds for each
 /// thread and process that it moves to another control group, since each of these writes waits for a grace period of the kernel.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The same to undo something: a run that is stopped with the lock costs this time for each shared object, while a run or a cleaner ends.
+/// Time limit of waiting for the lock to undo something: a run that is stopped with the lock costs this time for each shared object,
+/// while another run or a cleaner ends.
 const UNDOING: Duration = Duration::from_secs(10);
 /// Time between two attempts.
 const LOOK: Duration = Duration::from_millis(5);
@@ -31,7 +32,7 @@ pub(crate) fn lock(folder: &Path) -> io::Result<File> {
     lock_for(folder, PATIENCE)
 }
 
-/// The same to undo something, with less patience.
+/// Takes the lock to undo something, with less patience than [`lock`].
 pub(crate) fn lock_to_undo(folder: &Path) -> io::Result<File> {
     lock_for(folder, UNDOING)
 }

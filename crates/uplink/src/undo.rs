@@ -63,8 +63,8 @@ impl Undo {
         self.after_kill(Instant::now() + CLOSING);
     }
 
-    /// The same in place of a process that was killed, which is waited for until `end` at most: it releases its locks first, and may
-    /// close VMs and TAPs before its sockets, which takes grace periods of the kernel: seconds on a busy host.
+    /// Removes it in place of a killed process, whose sockets are waited for until `end` at most: such a process releases its locks
+    /// first, and may close VMs and TAPs before its sockets, which takes grace periods of the kernel: seconds on a busy host.
     pub fn after_kill(&self, end: Instant) {
         match self {
             // Also one that never appeared under its name.

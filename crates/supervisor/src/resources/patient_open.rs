@@ -9,7 +9,7 @@ use attach::{HostResource, NicRequirements};
 
 /// Time limit for a killed process to close its TAPs and sockets after it has released its locks: some
 /// milliseconds, but a TAP may wait for grace periods of the kernel, which on a busy host take a second each.
-/// Whoever holds what is wanted for good costs everybody this time.
+/// A program that never closes what is wanted delays each attempt by this time.
 pub(crate) const LEFT_OVER: Duration = Duration::from_secs(3);
 /// Time between two attempts.
 const LOOK: Duration = Duration::from_millis(2);

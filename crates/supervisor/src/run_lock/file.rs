@@ -26,7 +26,7 @@ const TRIES: usize = 100;
 /// periods, one after the other, which took 12 s on a host whose CPUs had three times the work they could do.
 /// Not longer, since a start does not heed Ctrl-C meanwhile, and the end of a run waits for a thread that takes names.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// The same where nothing else is to be done. A process that the kernel has not ended by then stays for ever.
+/// Time limit of a cleaner for such remains; it has nothing else to do. A process that the kernel has not ended by then stays for ever.
 const LONG_PATIENCE: Duration = Duration::from_secs(600);
 /// Time limit of a cleaner for removing all that goes with one lock, which it holds meanwhile. A killed process releases its locks first,
 /// and its sockets and control groups after its VMs. A start waits for the cleaner: see [`PATIENCE`].
@@ -43,7 +43,7 @@ pub(super) fn until_timeout() -> impl FnMut() -> bool {
     until(PATIENCE)
 }
 
-/// The same for a cleaner, which has nothing else to do.
+/// Returns such a function with the time limit of a cleaner.
 pub(super) fn until_long_timeout() -> impl FnMut() -> bool {
     until(LONG_PATIENCE)
 }
