@@ -2,10 +2,11 @@
 //! and restarted like other routers, is started again when its container dies, and leaves nothing behind, also after SIGKILL.
 //! Interfaces that somebody deletes or pulls out are made again. Without LXC a one-line error names the package.
 
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use support::run;
+use support::{Namespace, Running, run};
 
 use crate::verbs::{ringroad, said};
 
@@ -31,6 +32,13 @@ fn without_lxc_one_line_names_the_package() {
     assert!(done.stderr.contains("install LXC (Debian package `lxc`)"), "{}", done.stderr);
 }
 
+/// Starts a run of `file.toml` in a folder.
+fn launch(home: &Namespace, folder: &Path) -> Running {
+    let mut command = home.command_with_groups(RINGROAD);
+    command.current_dir(folder).args(["run", "--log", "text", "file.toml"]);
+    Running::start(&mut command).expect("it starts")
+}
+
 mod alone {
     mod all {
         use std::thread;
@@ -38,13 +46,27 @@ mod alone {
 
         use api::{Answer, Request};
         use serde_json::Value;
-        use support::{Namespace, Running, Signal, Stage, Traces, alone, ping};
+        use support::{Signal, Stage, Traces, alone, ping};
 
         use super::super::*;
 
         /// A host without IPv6, so that it sends nothing by itself.
         fn host(name: &str) -> Namespace {
             Namespace::add_silent(name).expect("a namespace")
+        }
+
+        /// Starts a run, and a host for each of the router's NICs.
+        fn start(text: &str) -> (Stage, Namespace, Namespace) {
+            let hosts = |_: &Namespace| Ok((host("t41-west"), host("t41-east")));
+            let started = Stage::start_with_groups_after(RINGROAD, text, &["--json"], hosts);
+            let (stage, (west, east)) = started.expect("it starts");
+            (stage, west, east)
+        }
+
+        /// Sends a signal, such as `-9`.
+        fn signal(signal: &str, process: u32) {
+            let done = Command::new("kill").args([signal, &process.to_string()]).status();
+            assert!(done.expect("a program").success());
         }
 
         fn wait_for<T>(mut found: impl FnMut() -> Option<T>) -> T {
@@ -68,6 +90,12 @@ mod alone {
             wait_for(|| (has_link(home, link) && !has_link(host, link)).then_some(()));
             home.ip(&["link", "set", link, "netns", host.name()]).expect("moved");
             host.add_four(link, &format!("{net}.2/24"), &format!("{net}.1")).expect("a route");
+        }
+
+        fn plug_in_both(stage: &Stage, west: &Namespace, east: &Namespace) {
+            plug_in(stage.home(), "t41w", west, "192.0.2");
+            plug_in(stage.home(), "t41e", east, "198.51.100");
+            ping(west.command("busybox"), 3, &["198.51.100.2"]).expect("answers");
         }
 
         /// Waits until the router runs, after this many restarts because of faults: LXC is done with its interfaces then.
@@ -128,9 +156,7 @@ mod alone {
                 Program("nsenter"),
                 Program("lxc-start")
             );
-            let hosts = |_: &Namespace| Ok((host("t41-west"), host("t41-east")));
-            let started = Stage::start_with_groups_after(RINGROAD, FILE, &["--json"], hosts);
-            let (mut stage, (west, east)) = started.expect("it starts");
+            let (mut stage, west, east) = start(FILE);
             wait_until_it_runs(0);
             stage.home().ip(&["link", "set", "t41w", "up"]).expect("up");
             wait_until_seen(0);
@@ -143,9 +169,7 @@ mod alone {
             times(1);
             assert_eq!(events(&stage, "NIC west: its interface was deleted; it is created again").len(), 1);
             assert!(!has_link(&east, "west"), "the former pair has gone");
-            plug_in(stage.home(), "t41w", &west, "192.0.2");
-            plug_in(stage.home(), "t41e", &east, "198.51.100");
-            ping(west.command("busybox"), 3, &["198.51.100.2"]).expect("answers");
+            plug_in_both(&stage, &west, &east);
             west.ip(&["link", "delete", "t41w"]).expect("deleted");
             times(2);
             plug_in(stage.home(), "t41w", &west, "192.0.2");
@@ -168,9 +192,7 @@ mod alone {
             // The name that `Namespace::add` gives it.
             let name = format!("t41-west-{}", std::process::id());
             let text = FILE.replace("veth:t41w\"", &format!("veth:t41w\"\nnetns = \"{name}\""));
-            let hosts = |_: &Namespace| Ok((host("t41-west"), host("t41-east")));
-            let started = Stage::start_with_groups_after(RINGROAD, &text, &["--json"], hosts);
-            let (stage, (west, east)) = started.expect("it starts");
+            let (stage, west, east) = start(&text);
             wait_until_it_runs(0);
             let settle = |is_first: bool| {
                 wait_for(|| has_link(&west, "t41w").then_some(()));
@@ -197,20 +219,14 @@ mod alone {
             let away = Namespace::add("t41-away").expect("a namespace");
             let folder = tempfile::tempdir().expect("a folder");
             std::fs::write(folder.path().join("file.toml"), FILE).expect("a file");
-            let kill = |process: u32| {
-                let done = Command::new("kill").args(["-9", &process.to_string()]).status();
-                assert!(done.expect("a program").success());
-            };
             for monitor_dies in [false, true] {
-                let mut command = home.command_with_groups(RINGROAD);
-                command.current_dir(folder.path()).args(["run", "--log", "text", "file.toml"]);
-                let mut run = Running::start(&mut command).expect("it starts");
+                let mut run = launch(&home, folder.path());
                 run.wait_for_line(PATIENCE, |line| line.contains("is up after")).expect("it comes up");
                 let (monitor, init) = wait_for(|| Some((monitor_of(run.id())?, init_of(run.id())?)));
                 ip_inside(init, &["link", "set", "west", "netns", away.name()]);
                 run.signal(Signal::KILL).expect("signalled");
                 if monitor_dies {
-                    kill(monitor);
+                    signal("-9", monitor);
                 }
                 run.wait(PATIENCE).expect("it ends");
                 wait_for(|| (!has_link(&home, "t41w") && !has_link(&home, "t41e")).then_some(()));
@@ -229,27 +245,19 @@ mod alone {
                 Program("nsenter"),
                 Program("lxc-start")
             );
-            let hosts = |_: &Namespace| Ok((host("t41-west"), host("t41-east")));
-            let started = Stage::start_with_groups_after(RINGROAD, FILE, &["--json"], hosts);
-            let (mut stage, (west, east)) = started.expect("it starts");
-            let both = |stage: &Stage| {
-                plug_in(stage.home(), "t41w", &west, "192.0.2");
-                plug_in(stage.home(), "t41e", &east, "198.51.100");
-                ping(west.command("busybox"), 3, &["198.51.100.2"]).expect("answers");
-            };
+            let (mut stage, west, east) = start(FILE);
             wait_until_it_runs(0);
-            both(&stage);
+            plug_in_both(&stage, &west, &east);
             assert!(said(&["show", "t41"]).contains("lxc"));
             assert!(said(&["set", "t41", "rp_filter=strict"]).contains("no packet is lost"));
             assert!(said(&["restart", "t41"]).contains("router t41 was started anew"));
-            both(&stage);
+            plug_in_both(&stage, &west, &east);
             let id = stage.run().id();
             let init = wait_for(|| init_of(id));
-            let kill = Command::new("kill").args(["-9", &init.to_string()]).status().expect("a program");
-            assert!(kill.success());
+            signal("-9", init);
             wait_until_it_runs(1);
             assert!(init_of(id).is_some_and(|now| now != init));
-            both(&stage);
+            plug_in_both(&stage, &west, &east);
             stage.finish_troubled(vec![west, east]).expect("nothing is left");
         }
 
@@ -262,9 +270,7 @@ mod alone {
             let id = stage.run().id();
             let (monitor, init) = wait_for(|| Some((monitor_of(id)?, init_of(id)?)));
             // It answers nobody any more, and reaps nobody.
-            let stop =
-                Command::new("kill").args(["-STOP", &monitor.to_string()]).status().expect("a program");
-            assert!(stop.success());
+            signal("-STOP", monitor);
             assert!(said(&["stop", "t41"]).contains("router t41 is stopped"));
             assert_eq!((monitor_of(id), init_of(id)), (None, None));
             wait_for(|| (!has_link(stage.home(), "t41w") && !has_link(stage.home(), "t41e")).then_some(()));
@@ -282,9 +288,7 @@ mod alone {
             let folder = tempfile::tempdir().expect("a folder");
             std::fs::write(folder.path().join("file.toml"), FILE).expect("a file");
             for signal in [Signal::TERM, Signal::KILL] {
-                let mut command = home.command_with_groups(RINGROAD);
-                command.current_dir(folder.path()).args(["run", "--log", "text", "file.toml"]);
-                let mut run = Running::start(&mut command).expect("it starts");
+                let mut run = launch(&home, folder.path());
                 run.wait_for_line(PATIENCE, |line| line.contains("is up after")).expect("it comes up");
                 assert!(has_link(&home, "t41w"));
                 run.signal(signal).expect("signalled");
@@ -300,7 +304,7 @@ mod alone {
     mod long {
         use std::thread;
 
-        use support::{Namespace, RandomTimes, Running, Signal, Traces, alone};
+        use support::{RandomTimes, Signal, Traces, alone};
 
         use super::super::*;
 
@@ -315,14 +319,9 @@ mod alone {
             let home = Namespace::add("t41-long").expect("a namespace");
             let folder = tempfile::tempdir().expect("a folder");
             std::fs::write(folder.path().join("file.toml"), FILE).expect("a file");
-            let launch = || {
-                let mut command = home.command_with_groups(RINGROAD);
-                command.current_dir(folder.path()).args(["run", "--log", "text", "file.toml"]);
-                Running::start(&mut command).expect("it starts")
-            };
             let rounds = std::env::var("RINGROAD_ROUNDS").ok().and_then(|text| text.parse().ok());
             for round in 0..rounds.unwrap_or(ROUNDS) {
-                let mut run = launch();
+                let mut run = launch(&home, folder.path());
                 let moment = moments.within(Duration::from_millis(1000));
                 thread::sleep(moment);
                 run.signal(Signal::KILL).expect("killed");
@@ -330,7 +329,7 @@ mod alone {
                 println!("round {round}: killed after {moment:?}");
                 if round % 2 == 0 {
                     // The same names are used at once, without a pause.
-                    let mut next = launch();
+                    let mut next = launch(&home, folder.path());
                     next.wait_for_line(PATIENCE, |line| line.contains("is up after")).expect("it comes up");
                     next.signal(Signal::TERM).expect("signalled");
                     let done = next.wait(PATIENCE).expect("it ends");
