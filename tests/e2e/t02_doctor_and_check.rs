@@ -31,6 +31,7 @@ const WHAT: &[&str] = &[
     "SCHED_FIFO",
     "SCHED_DEADLINE",
     "cgroups",
+    "autogroups",
     "ceilings",
     "user",
     "CAP_NET_ADMIN",

@@ -3,6 +3,7 @@
 
 mod arguments;
 mod attacks;
+mod autogroup;
 mod bench;
 mod check;
 mod compare;
@@ -26,6 +27,11 @@ mod test;
 mod workers;
 
 use std::process::ExitCode;
+
+use autogroup::AutogroupsOff;
+
+/// Verbs under which routers, machines and loads run.
+const RUN_PROGRAMS: [&str; 8] = ["test", "gate", "box", "bench", "compare", "measured", "soak", "attacks"];
 
 const HELP: &str = "\
 cargo xtask setup                               installs the packages and the tools that all of this needs
@@ -60,6 +66,7 @@ fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
     let verb = arguments.next().unwrap_or_default();
     let rest: Vec<String> = arguments.collect();
+    let _autogroups = RUN_PROGRAMS.contains(&verb.as_str()).then(AutogroupsOff::here);
     let done = match verb.as_str() {
         "check" => no_arguments(&rest).and_then(|()| check::run()),
         "setup" => no_arguments(&rest).and_then(|()| setup::run()),

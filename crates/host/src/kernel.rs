@@ -28,6 +28,7 @@ pub(crate) fn findings() -> Vec<Finding> {
         scheduler("SCHED_FIFO", Policy::Fifo { priority: 1 }),
         scheduler("SCHED_DEADLINE", Policy::Deadline(TRIED)),
         cgroups(),
+        autogroups(),
         ceilings(),
         root(),
         data_plane(),
@@ -56,6 +57,23 @@ fn cgroups() -> Finding {
             Finding::new(State::Ok, name, "version 2", "CPU use can be limited")
         }
         Ok(_) => Finding::new(State::Ok, name, "version 1", "CPU use can be limited"),
+    }
+}
+
+/// Finding: is each session a scheduling group of its own? Linux 6.18 lets a busy group run on when its weight changes (upstream commit
+/// 101f3498b4bd is the mend).
+fn autogroups() -> Finding {
+    let name = "autogroups";
+    let setting = std::fs::read_to_string("/proc/sys/kernel/sched_autogroup_enabled").unwrap_or_default();
+    match setting.trim() {
+        "1" => Finding::new(
+            State::Note,
+            name,
+            "on",
+            "Linux 6.18 may stop its own threads for seconds beside a busy session: sysctl kernel.sched_autogroup_enabled=0",
+        ),
+        "0" => Finding::new(State::Ok, name, "off", "a session has no scheduling group of its own"),
+        _ => Finding::new(State::Ok, name, "none", "the kernel has none"),
     }
 }
 
