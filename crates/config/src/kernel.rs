@@ -32,13 +32,10 @@ const OF_MACHINES: [&str; 10] = [
     "long_routes",
     "redirects",
 ];
-/// Keys of interfaces for VLANs that the kernel's are not given, and the reasons.
-const OF_VLANS: [(&str, &str); 2] = [
-    ("vrf", "a kernel router has no VRFs; remove this key, or write another engine"),
-    ("ra", "the kernel sends no router advertisements; remove this key, or write another engine"),
-];
+/// Error text for a VRF at an interface for a VLAN.
+const NO_VRFS: &str = "a kernel router has no VRFs; remove this key, or write another engine";
 /// Keys about NICs of machines.
-const OF_NICS: [&str; 13] = [
+const OF_NICS: [&str; 12] = [
     "model",
     "mode",
     "itr",
@@ -50,7 +47,6 @@ const OF_NICS: [&str; 13] = [
     "deliver",
     "ring",
     "offload",
-    "ra",
     "vrf",
 ];
 /// Counters of drops by reason, among the keys of a router.
@@ -162,8 +158,8 @@ fn verify_routes(section: &Section<'_>, router: &Router) {
 /// Checks the names and keys of interfaces for VLANs.
 fn verify_vlans(section: &Section<'_>) {
     for table in section.tables("interface") {
-        for (key, what) in OF_VLANS.into_iter().filter(|(key, _)| table.has(key)) {
-            table.fault(table.line_of(key), key, what);
+        if table.has("vrf") {
+            table.fault(table.line_of("vrf"), "vrf", NO_VRFS);
         }
         if let Some(name) = table.peek_text("name").filter(|name| TAKEN.contains(name)) {
             let what = format!("the kernel reserves the name {name:?}; choose another");
