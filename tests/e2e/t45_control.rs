@@ -9,6 +9,7 @@ mod group;
 mod kernel;
 mod pair;
 mod plain;
+mod vlan;
 mod vrrp;
 
 use std::collections::BTreeMap;
