@@ -4,11 +4,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::fd::BorrowedFd;
+use std::path::Path;
 
 use anyhow::{Context, Result};
 use config::Router;
 use config::learned::Lesson;
 use fpm::{Turn, Zebra};
+use frr::{Daemon, Programs};
 use netlink::{Mirror, Route};
 use telemetry::Kind;
 use uplink::Tap;
@@ -139,6 +141,8 @@ impl DataPath {
         settle(&self.namespace, self.settled.as_ref(), site.router)?;
         let has_frr = site.router.control.as_ref().is_some_and(|control| control.frr.is_some());
         if has_frr && self.zebra.is_none() {
+            let programs = Programs::find(Path::new("/"), [Daemon::Zebra]);
+            self.routes.session.set_answering(programs.is_ok_and(|programs| programs.reads_answers()));
             let place = (Ipv4Addr::LOCALHOST, fpm::PORT);
             let listener = self.namespace.namespace().within(|| TcpListener::bind(place))?;
             let zebra = listener.and_then(Zebra::new);
