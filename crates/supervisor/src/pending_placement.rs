@@ -36,6 +36,11 @@ pub(super) struct PendingPlacement {
 }
 
 impl PendingPlacement {
+    /// Queues a placement, in place of any that waits.
+    pub(super) fn queue(&mut self, planned: Planned, now: Instant) {
+        self.waiting = Some(Waiting { planned, next: now, until: now + PATIENCE });
+    }
+
     /// Returns true if a placement waits.
     pub(super) fn is_waiting(&self) -> bool {
         self.waiting.is_some()
@@ -53,12 +58,6 @@ impl PendingPlacement {
 }
 
 impl Supervisor {
-    /// Schedules another placement of the threads.
-    pub(super) fn follow(&mut self, planned: Planned, now: Instant) {
-        self.placement.pending.waiting = Some(Waiting { planned, next: now, until: now + PATIENCE });
-        self.attend_following(now);
-    }
-
     /// Carries out the placement that waits, if that is possible now.
     pub(super) fn attend_following(&mut self, now: Instant) {
         let pending = &mut self.placement.pending;
@@ -95,9 +94,12 @@ impl Supervisor {
     /// share.
     fn try_outline(&mut self, outline: &Outline, now: Instant) -> Result<bool> {
         let before = self.placement.sharing(None);
-        if !self.placement.try_follow(outline, now)? {
+        if !self.placement.applier.try_lock(outline)? {
             return Ok(false);
         }
+        let followed = self.placement.follow(outline.clone(), now);
+        self.placement.applier.unlock();
+        followed?;
         self.place(now);
         if self.placement.sharing(None) != before {
             let names: Vec<String> = self.isolated.keys().cloned().collect();

@@ -113,7 +113,7 @@ pub(super) type ReportedThread<'a> = (&'a str, ThreadIdentity);
 
 /// Plan of the threads, and the state of carrying it out.
 pub(super) struct ThreadPlacement {
-    applier: Box<dyn OutlineApplier>,
+    pub(super) applier: Box<dyn OutlineApplier>,
     /// Placements that wait for another run.
     pub(super) pending: PendingPlacement,
     /// Reads the CPU time of the host's cores so far.
@@ -210,20 +210,6 @@ impl ThreadPlacement {
         Ok(placement)
     }
 
-    /// Like [`Self::follow`], without waiting for another run: returns false if that holds what all runs
-    /// share.
-    ///
-    /// # Errors
-    /// Those of [`Self::follow`].
-    pub(super) fn try_follow(&mut self, outline: &Outline, now: Instant) -> Result<bool> {
-        if !self.applier.try_lock(outline)? {
-            return Ok(false);
-        }
-        let followed = self.follow(outline.clone(), now);
-        self.applier.unlock();
-        followed.map(|()| true)
-    }
-
     /// Error to report if another run holds what all runs share for too long.
     pub(super) fn locked_out(&self) -> anyhow::Error {
         self.applier.locked_out().into()
@@ -233,7 +219,7 @@ impl ThreadPlacement {
     ///
     /// # Errors
     /// In one line, what the host refuses; then the old outline stays in force.
-    fn follow(&mut self, outline: Outline, now: Instant) -> Result<()> {
+    pub(super) fn follow(&mut self, outline: Outline, now: Instant) -> Result<()> {
         if self.used || !outline.is_empty() {
             if let Err(error) = self.applier.make(&outline) {
                 // Rollback: makes again what was given up, and threads go back. A failure here is reported

@@ -54,7 +54,14 @@ impl Supervisor {
             }
             Phase::Kernel => {
                 change.phase = Phase::Threads;
-                self.move_threads(now);
+                let is_dry_run = change.wish.wanted.is_dry_run();
+                match change.next.threads.take().filter(|_| !is_dry_run) {
+                    Some(threads) => {
+                        self.placement.pending.queue(threads, now);
+                        self.attend_following(now);
+                    }
+                    None => self.advance(Ok(()), now),
+                }
             }
             Phase::Threads => self.change_succeeded(now),
         }
@@ -165,15 +172,6 @@ impl Supervisor {
             None => Ok(()),
         };
         self.advance(told, now);
-    }
-
-    /// Moves threads to the places of the new plan.
-    fn move_threads(&mut self, now: Instant) {
-        let Some(change) = &mut self.changes.under_way else { return };
-        match change.next.threads.take().filter(|_| !change.wish.wanted.is_dry_run()) {
-            Some(threads) => self.follow(threads, now),
-            None => self.advance(Ok(()), now),
-        }
     }
 
     /// Records whether the threads have moved, or stay where they were.

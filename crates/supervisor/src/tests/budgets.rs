@@ -137,7 +137,9 @@ fn threads_are_placed_so_many_times_a_second_and_the_last_ones_in_the_end() {
     let mut stage = Stage::start_with(&text, Box::new(Placer(placed.clone())));
     stage.comes_up();
     let now = stage.now;
-    stage.supervisor().follow(promised("1kpps", None, now), now);
+    let supervisor = stage.supervisor();
+    supervisor.placement.pending.queue(promised("1kpps", None, now), now);
+    supervisor.attend_following(now);
     let _clock = clock(&mut stage);
     placed.borrow_mut().clear();
     // An existing thread: this one.

@@ -127,7 +127,9 @@ fn threads_are_placed_when_they_are_seen_and_when_an_interface_was_made_anew() {
     stage.kernel.has_threads("edge", &[first.napi("wan-napi0"), second.napi("wan-napi1")]);
     stage.comes_up();
     let now = stage.now;
-    stage.supervisor().follow(Planned { outline: outline(), ..Planned::default() }, now);
+    let supervisor = stage.supervisor();
+    supervisor.placement.pending.queue(Planned { outline: outline(), ..Planned::default() }, now);
+    supervisor.attend_following(now);
     stage.after(SECOND).expect("it goes on");
     let placed = |recorder: &Recorder, queue: u32, stand: &Stand| {
         let name = format!("edge/wan-napi{queue}");

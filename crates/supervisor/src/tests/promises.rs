@@ -104,7 +104,8 @@ impl Kept {
         let now = self.stage.now;
         let supervisor = self.stage.supervisor();
         let planned = promised(guarantee, supervisor.placement.promises.as_ref(), now);
-        supervisor.follow(planned, now);
+        supervisor.placement.pending.queue(planned, now);
+        supervisor.attend_following(now);
     }
 
     fn told(&mut self) -> [usize; 2] {
@@ -179,7 +180,9 @@ fn an_edit_that_takes_its_time_forgets_nothing() {
     kept.ticks(30, 1000, 0);
     let before = kept.counters();
     let now = kept.stage.now;
-    kept.stage.supervisor().follow(staged, now);
+    let supervisor = kept.stage.supervisor();
+    supervisor.placement.pending.queue(staged, now);
+    supervisor.attend_following(now);
     assert_eq!(kept.counters(), before);
     kept.ticks(1, 1000, 0);
     assert_eq!(kept.counters()["edge.guarantee.delivered"], before["edge.guarantee.delivered"] + 1000);
