@@ -20,11 +20,4 @@ fn the_help_has_every_key_that_can_be_set_and_no_other() {
         assert!(is_explained(keys, setting), "{} is not in {keys}", setting.name);
     }
     assert_eq!(keys.lines().filter(|line| line.starts_with("  ")).count(), Setting::all().len(), "{keys}");
-    // The documentation of the protocol has the same table.
-    let row = |Setting { name, value, default, does, .. }: &Setting, price: String| {
-        format!("| `{name}` | {value} | {default} | {does} | {price} |\n")
-    };
-    let table: String = Setting::all().iter().map(|setting| row(setting, setting.price())).collect();
-    let page = include_str!("../../docs/control.md");
-    assert!(page.contains(&table), "docs/control.md is to have this table:\n{table}");
 }

@@ -1,7 +1,7 @@
 //! Keys of a router and of a NIC: accepted values, default, effect, cost of a change, and value in a plan.
 //!
 //! This single table defines what a file may say, what can be set while a router runs, the help of `set`, the
-//! output of `show`, the reasons for replacing a router, `docs/file.md`, and a part of `docs/control.md`.
+//! output of `show`, the reasons for replacing a router, and `docs/file.md`.
 
 mod value;
 

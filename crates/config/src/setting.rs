@@ -105,11 +105,6 @@ impl Setting {
         Some(Self { key, name, value: takes, default, does, loses })
     }
 
-    /// Cost of a change, in words: which packets are lost.
-    pub fn price(&self) -> String {
-        self.loses.map_or_else(|| "no packet is lost".to_owned(), |what| format!("{what} is lost"))
-    }
-
     /// Finds a setting by name, such as `limit`, `sched.vhost.priority` or `wan.link`.
     pub fn find(name: &str) -> Option<Self> {
         Self::all().into_iter().find(|setting| setting.is_called(name))

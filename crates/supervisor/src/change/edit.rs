@@ -39,7 +39,7 @@ impl Edit {
         let what =
             if told.is_empty() { format!("router {router}: {key} = {value}") } else { told.join("; ") };
         match Setting::find(&key) {
-            Some(setting) if setting.loses.is_none() => format!("{what} ({})", setting.price()),
+            Some(setting) if setting.loses.is_none() => format!("{what} (no packet is lost)"),
             _ => what,
         }
     }
