@@ -23,8 +23,8 @@ use serde::{Deserialize, Serialize};
 use crate::mac::Mac;
 use crate::plan::{Attach, Nic, Pin, Plan, Router};
 
-pub(crate) use keys::names_in;
-pub use keys::{GROUP, GroupKey};
+pub use keys::GROUP;
+pub(crate) use keys::{AWAKE, names_in};
 pub(crate) use read::read_all;
 pub(crate) use tunnels::verify as verify_tunnels;
 

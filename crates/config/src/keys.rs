@@ -1,4 +1,4 @@
-//! Keys of a router and of a NIC: accepted values, default, effect, cost of a change, and value in a plan.
+//! Keys of a router, a NIC and a group: accepted values, default, effect, cost of a change, and value in a plan.
 //!
 //! This single table defines what a file may say, what can be set while a router runs, the help of `set`, the
 //! output of `show`, the reasons for replacing a router, and `docs/file.md`.
@@ -26,6 +26,8 @@ pub enum Change {
     Applies,
     /// It changes by `apply`, and these packets are lost.
     AppliesAndLoses(&'static str),
+    /// It stays as it is while the run lasts.
+    Refused,
 }
 
 /// Key of a table `T`.
@@ -56,7 +58,7 @@ impl<T> Entry<T> {
         Self { name, takes, default, does, change, value }
     }
 
-    /// Value for a router or NIC of a plan; `None`: not worth showing.
+    /// Value for a router, NIC or group of a plan; `None`: not worth showing.
     pub fn value(&self, of: &T) -> Option<Value> {
         (self.value)(of)
     }
@@ -74,7 +76,7 @@ pub(crate) fn names<T>(entries: &[Entry<T>]) -> Vec<&'static str> {
     names
 }
 
-fn text(text: impl ToString) -> Option<Value> {
+pub(crate) fn text(text: impl ToString) -> Option<Value> {
     Some(Value::Text(text.to_string()))
 }
 

@@ -38,7 +38,7 @@ mod values;
 mod verify;
 
 pub use self::group::{
-    Balancer, GROUP, Group, GroupKey, GroupKind, Interconnect, MOST_BALANCERS, MOST_MEMBERS, Scale, Spread,
+    Balancer, GROUP, Group, GroupKind, Interconnect, MOST_BALANCERS, MOST_MEMBERS, Scale, Spread,
     Stages, Surplus, is_forwarding_for, is_meant,
 };
 pub use address::{Address, Prefix};

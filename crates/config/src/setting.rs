@@ -7,7 +7,7 @@ use crate::error::Errors;
 use crate::keys::{self, Change, Entry};
 use crate::plan::{ForwardingSettings, Guarantee, Nic, Plan, Router};
 use crate::values::{self, BadValue};
-use crate::{affinity, kernel, rate, verify};
+use crate::{affinity, group, kernel, rate, verify};
 
 /// Identifies a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,13 +48,27 @@ pub enum Key {
     Threaded,
     /// Counters of the kernel's drops by its reason.
     DropReasons,
+    /// Number of members of a group, besides spare ones.
+    Members,
+    /// Number of members of a group that are awake.
+    Awake,
+    /// Number of spare members of a group.
+    Spare,
+    /// Number of balancers of a group.
+    Balancers,
 }
 
 impl Key {
     /// Returns true if it concerns the placement of threads, their scheduling, or the rate that they must
     /// sustain.
     pub const fn is_of_threads(self) -> bool {
-        !matches!(self, Self::Limit | Self::Restart | Self::State | Self::Link) && !self.is_of_kernel()
+        let is_of_others = matches!(self, Self::Limit | Self::Restart | Self::State | Self::Link);
+        !is_of_others && !self.is_of_kernel() && !self.is_of_group()
+    }
+
+    /// Returns true if it is a number of routers or balancers, which only a group has.
+    pub const fn is_of_group(self) -> bool {
+        matches!(self, Self::Members | Self::Awake | Self::Spare | Self::Balancers)
     }
 
     /// Returns true if a change of it may create or move threads.
@@ -92,14 +106,17 @@ impl Setting {
     /// All settings, for look-ups by name and for the help.
     pub fn all() -> Vec<Self> {
         let of_router = keys::ROUTER.iter().filter_map(|entry| Self::of(entry, ""));
-        of_router.chain(keys::nic().iter().filter_map(|entry| Self::of(entry, "NIC."))).collect()
+        let of_group = group::GROUP.iter().chain([&group::AWAKE]).filter_map(|entry| Self::of(entry, ""));
+        let nic = keys::nic();
+        let of_nic = nic.iter().filter_map(|entry| Self::of(entry, "NIC."));
+        of_router.chain(of_nic).chain(of_group).collect()
     }
 
     fn of<T>(entry: &Entry<T>, before: &str) -> Option<Self> {
         let (key, loses) = match entry.change {
             Change::Free(key) => (key, None),
             Change::Loses(key, what) => (key, Some(what)),
-            Change::Replaces | Change::Applies | Change::AppliesAndLoses(_) => return None,
+            Change::Replaces | Change::Applies | Change::AppliesAndLoses(_) | Change::Refused => return None,
         };
         let (name, Entry { takes, default, does, .. }) = (format!("{before}{}", entry.name), entry);
         Some(Self { key, name, value: takes, default, does, loses })
@@ -132,10 +149,10 @@ impl Setting {
 }
 
 impl Plan {
-    /// Returns the plan with one setting of a router changed, if a file could say so.
+    /// Returns the plan with one setting of a router or group changed, if a file could say so.
     ///
     /// # Errors
-    /// There is no such router or setting, the setting does not accept the value, or the plan as a whole
+    /// There is no such router, group or setting, the setting does not accept the value, or the plan as a whole
     /// would be invalid: one line that names router and key, with the same wording as for a file.
     pub fn with(&self, router: &str, key: &str, value: &str) -> Result<Self, BadValue> {
         if self.group(router).is_some() {
@@ -238,6 +255,9 @@ impl Router {
             }
             // Settings of kernel routers were changed above.
             Key::Forwarding | Key::RpFilter | Key::ProxyArp | Key::Threaded | Key::DropReasons => {}
+            Key::Members | Key::Awake | Key::Spare | Key::Balancers => {
+                return Err("only a group has it".to_owned());
+            }
         }
         Ok(())
     }

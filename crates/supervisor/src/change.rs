@@ -295,10 +295,10 @@ impl Supervisor {
             let wish = PendingChange { ticket, wanted };
             let begun = match &wish.wanted {
                 RequestedChange::File(file) => self.read(file),
-                RequestedChange::Setting(edit) => match self.regrouped(edit) {
-                    Some(plan) => plan.and_then(|plan| self.opened_for_group(&wish, plan, now)).map(Some),
-                    None => self.planned_for(edit, now).map(|next| Some((next, true))),
-                },
+                RequestedChange::Setting(edit) if edit.moves_routers() => {
+                    self.opened_for_group(&wish, edit, now).map(Some)
+                }
+                RequestedChange::Setting(edit) => self.planned_for(edit, now).map(|next| Some((next, true))),
             };
             match begun {
                 Ok(Some((next, true))) => self.make(wish, next, now),

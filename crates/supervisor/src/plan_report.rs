@@ -23,8 +23,7 @@ pub fn settings(router: &Router) -> Settings {
 
 /// What a file says of a group beside what its members are like.
 pub fn group(group: &Group) -> Settings {
-    let value = |key: &config::GroupKey| Some((key.name.to_owned(), told(key.value(group)?)));
-    config::GROUP.iter().filter_map(value).collect()
+    values(config::GROUP, group)
 }
 
 /// Returns a NIC of a router with its settings.

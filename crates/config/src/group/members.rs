@@ -221,10 +221,13 @@ impl Plan {
         if is_of_rates(key) {
             return Err(BadValue(format!("group {name}: {key}: a group has none in this version")));
         }
+        let of = Setting::find(key).map(|setting| setting.key);
+        if let Some(number) = of.filter(|of| of.is_of_group()) {
+            return self.with_number(name, number, (key, value));
+        }
         let mut plan = self.clone();
         let of_group = plan.groups.iter_mut().filter(|group| group.name == name);
         of_group.map(|group| &mut group.pattern).try_for_each(|pattern| pattern.set(key, value))?;
-        let of = Setting::find(key).map(|setting| setting.key);
         let is_of_kernel = of.is_some_and(Key::is_of_kernel);
         let is_meant = |router: &Router| router.membership().is_some() || !is_of_kernel;
         let own = plan.routers.iter_mut().filter(|router| router.group() == Some(name));
@@ -234,6 +237,25 @@ impl Plan {
         }
         let faults = verify(&plan);
         if faults.is_empty() { Ok(plan) } else { Err(plan.errors(faults).of_setting(name, key)) }
+    }
+
+    /// The plan with another number of members or balancers of a group.
+    fn with_number(&self, name: &str, of: Key, (key, value): (&str, &str)) -> Result<Self, BadValue> {
+        let refused = |what: String| BadValue(format!("group {name}: {key}: {what}"));
+        if of == Key::Members
+            && let Some(group) = self.group(name)
+            && group.members_key() != key
+        {
+            return Err(refused(format!("this kind of group has {}", group.members_key())));
+        }
+        let with = match of {
+            Key::Awake => Self::with_awake,
+            Key::Spare => Self::with_spare,
+            Key::Balancers => Self::with_balancers,
+            _ => Self::with_members,
+        };
+        let number = value.parse::<u32>();
+        with(self, name, number.map_err(|_| refused(format!("{value:?} is no number; write e.g. 3")))?)
     }
 
     /// Gives members and balancers of a group their parts of the CPUs that threads of one class are pinned to.

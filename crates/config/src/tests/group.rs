@@ -7,6 +7,8 @@ mod multistage;
 use std::net::Ipv4Addr;
 
 use super::bad::errors;
+use super::keys::rows;
+use crate::keys::Entry;
 use crate::{
     Engine, FlowHash, GROUP, Group, GroupKind, HostFacts, Mac, Plan, Router, Scale, Spread, Surplus, parse,
 };
@@ -189,17 +191,14 @@ fn a_plan_with_groups_is_told_to_others_whole() {
 #[test]
 fn the_page_about_the_file_has_every_key_of_a_group() {
     let page = include_str!("../../../../docs/file.md");
-    let row = |key: &crate::GroupKey| {
-        format!("| `{}` | {} | {} | {} |\n", key.name, key.takes, key.default, key.does)
-    };
-    let table: String = GROUP.iter().map(row).collect();
+    let table = rows(GROUP);
     assert!(page.contains(&table), "docs/file.md is to have this table:\n{table}");
 }
 
 #[test]
 fn what_a_file_does_not_say_of_a_group_is_as_the_table_has_it() {
     let shown = |group: &Group| -> Vec<String> {
-        let value = |key: &crate::GroupKey| Some(format!("{} {}", key.name, key.value(group)?));
+        let value = |key: &Entry<Group>| Some(format!("{} {}", key.name, key.value(group)?));
         GROUP.iter().filter_map(value).collect()
     };
     let plan = good(&multistage(""));

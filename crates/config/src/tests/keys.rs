@@ -4,7 +4,7 @@ use crate::keys::{Change, Entry, ROUTER, nic};
 use crate::parse;
 
 /// Rows of a table in docs/file.md.
-fn rows<T>(entries: &[Entry<T>]) -> String {
+pub(super) fn rows<T>(entries: &[Entry<T>]) -> String {
     let row = |Entry { name, takes, default, does, change, .. }: &Entry<T>| {
         let costs = match change {
             Change::Free(_) => "no packet is lost".to_owned(),
@@ -12,6 +12,7 @@ fn rows<T>(entries: &[Entry<T>]) -> String {
             Change::Replaces => "the router is replaced".to_owned(),
             Change::Applies => "by `apply`; no packet is lost".to_owned(),
             Change::AppliesAndLoses(what) => format!("by `apply`; {what} is lost"),
+            Change::Refused => "refused while the run lasts".to_owned(),
         };
         format!("| `{name}` | {takes} | {default} | {does} | {costs} |\n")
     };

@@ -243,6 +243,29 @@ fn what_is_refused_names_the_key_and_no_line_of_a_file() {
     assert_eq!(nobody, "there is no router \"egde\"; routers: edge, core");
 }
 
+/// A group of this kind, by the name of the router of other files.
+fn group(kind: &str) -> Plan {
+    let text = format!(
+        "[[group]]\nname = \"edge\"\n{kind}\n[[group.nic]]\nname = \"wan\"\nattach = \"tap:edge-wan\"\naddress = \"192.0.2.1/24\"\n\
+         [[group.nic]]\nname = \"lan\"\nattach = \"tap:edge-lan\"\naddress = \"198.51.100.1/24\"\n"
+    );
+    parse(&text, "f.toml").unwrap_or_else(|errors| panic!("{errors}"))
+}
+
+#[test]
+fn numbers_of_routers_are_set_for_groups_alone_and_by_the_key_of_their_kind() {
+    let parallel = group("kind = \"parallel\"\nmembers = 2");
+    assert_eq!(parallel.with("edge", "members", "3"), Ok(group("kind = \"parallel\"\nmembers = 3")));
+    let stages = group("kind = \"multistage\"\nbackends = 2");
+    assert_eq!(stages.with("edge", "backends", "3"), Ok(group("kind = \"multistage\"\nbackends = 3")));
+    assert_eq!(refused(&parallel, "backends", "3"), "group edge: backends: this kind of group has members");
+    assert_eq!(refused(&stages, "members", "3"), "group edge: members: this kind of group has backends");
+    assert_eq!(refused(&parallel, "awake", "many"), "group edge: awake: \"many\" is no number; write e.g. 3");
+    for key in ["members", "backends", "spare", "balancers", "awake"] {
+        assert_eq!(refused(&plan(&[]), key, "1"), format!("router edge: {key}: only a group has it"));
+    }
+}
+
 #[test]
 fn each_setting_of_the_table_can_be_set_as_it_is_explained() {
     let fifo = "{ policy = \"fifo\", priority = 20 }";
@@ -250,6 +273,8 @@ fn each_setting_of_the_table_can_be_set_as_it_is_explained() {
     let scheduled = plan(&[("sched", fifo)]);
     let kernel = "[[router]]\nname = \"edge\"\nengine = \"kernel\"\n[[router.nic]]\nname = \"wan\"\nattach = \"veth:v0\"\n";
     let kernel = parse(kernel, "f.toml").expect("a good file");
+    let (parallel, stages) =
+        (group("kind = \"parallel\"\nmembers = 2"), group("kind = \"multistage\"\nbackends = 2"));
     for setting in Setting::all() {
         let name = match setting.name.as_str() {
             "NIC.link" => "wan.link",
@@ -262,13 +287,15 @@ fn each_setting_of_the_table_can_be_set_as_it_is_explained() {
         let values: Vec<&str> = match setting.key {
             Key::Sched if name.ends_with("priority") => vec!["30"],
             Key::Sched => vec![fifo],
-            Key::GuaranteeFrame => setting.value.split(" to ").collect(),
+            key if key == Key::GuaranteeFrame || key.is_of_group() => setting.value.split(" to ").collect(),
             _ => setting.value.split(", ").collect(),
         };
         for value in values {
             let of = match setting.key {
                 Key::Sched => &scheduled,
                 key if key.is_of_kernel() => &kernel,
+                _ if ["backends", "balancers"].contains(&name) => &stages,
+                key if key.is_of_group() => &parallel,
                 _ => &plain,
             };
             let set = of.with("edge", name, value);

@@ -1,6 +1,6 @@
 //! A setting that a client changes.
 
-use config::{GroupKind, Power, Setting};
+use config::{Power, Setting};
 
 /// Setting that a client changes.
 #[derive(Clone, Debug)]
@@ -20,9 +20,7 @@ impl Edit {
 
     /// Whether it is about the number of routers or balancers of a group.
     pub(super) fn moves_routers(&self) -> bool {
-        let key = self.key.as_str();
-        [GroupKind::AWAKE_KEY, GroupKind::SPARE_KEY, GroupKind::BALANCERS_KEY].contains(&key)
-            || GroupKind::MEMBERS_KEYS.contains(&key)
+        Setting::find(&self.key).is_some_and(|setting| setting.key.is_of_group())
     }
 
     /// Describes the changes made, with what they lose, in one line.
@@ -39,7 +37,10 @@ impl Edit {
         let what =
             if told.is_empty() { format!("router {router}: {key} = {value}") } else { told.join("; ") };
         match Setting::find(&key) {
-            Some(setting) if setting.loses.is_none() => format!("{what} (no packet is lost)"),
+            // Of a group, each change says what it loses.
+            Some(setting) if setting.loses.is_none() && !setting.key.is_of_group() => {
+                format!("{what} (no packet is lost)")
+            }
             _ => what,
         }
     }
