@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use api::{Answer, Client, Request};
@@ -11,7 +12,7 @@ use link::{ToPlane, ToSupervisor};
 use proptest::prelude::*;
 use sched::{ApplyError, Outline, Thread};
 
-use super::questions::{ISOLATED, isolated};
+use super::questions::{ISOLATED, isolated, isolated_in};
 use super::stage::{ONE, Scripted, Stage};
 use crate::thread_placement::OutlineApplier;
 
@@ -267,7 +268,15 @@ enum Happens {
     Death(usize),
 }
 
-const SETTINGS: [(&str, &str, &str); 12] = [
+/// Kernel router and group beside the routers of [`ISOLATED`].
+const BESIDE: &str = "[[router]]\nname = \"wall\"\nengine = \"kernel\"\n\
+    [[router.nic]]\nname = \"wan\"\nattach = \"veth:rr-wan\"\naddress = \"198.51.100.1/24\"\n\
+    [[group]]\nname = \"duo\"\nkind = \"parallel\"\nmembers = 2\nengine = \"process\"\n\
+    [[group.nic]]\nname = \"lan\"\nattach = \"switch:lan\"\naddress = \"203.0.113.1/24\"\n";
+
+const SHARES: &str = "{ policy = \"shares\", weight = 2 }";
+
+const SETTINGS: [(&str, &str, &str); 25] = [
     ("edge", "limit", "5kpps"),
     ("core", "limit", "7kpps"),
     ("core", "limit", "none"),
@@ -280,21 +289,36 @@ const SETTINGS: [(&str, &str, &str); 12] = [
     ("edge", "lan.link", "up"),
     ("core", "lan.link", "down"),
     ("core", "limit", "fast"),
+    ("core", "guarantee", "1kpps"),
+    ("core", "guarantee", "none"),
+    ("core", "pin.vcpu", "0"),
+    ("core", "pin.vcpu", "any"),
+    ("core", "pin.vhost", "1"),
+    ("core", "sched", SHARES),
+    ("core", "sched.vhost.weight", "5"),
+    ("wall", "forwarding", "false"),
+    ("wall", "rp_filter", "strict"),
+    ("wall", "state", "stopped"),
+    ("duo", "spin", "7us"),
+    ("duo", "members", "1"),
+    ("duo", "members", "3"),
 ];
 
 fn asked() -> impl Strategy<Value = Request> {
     let of_router = |name: &'static str| {
         let name = || name.to_owned();
-        prop::sample::select(vec![Request::Stop { name: name() }, Request::Start { router: name() }])
+        let (stop, start) = (Request::Stop { name: name() }, Request::Start { router: name() });
+        prop::sample::select(vec![stop, start, Request::Restart { router: name() }])
     };
-    let files =
-        [ISOLATED.to_owned(), ISOLATED.replace("192.0.2.1/24", "192.0.2.9/24"), "nonsense".to_owned()];
+    let text = format!("{ISOLATED}{BESIDE}");
+    let files = [text.clone(), text.replace("192.0.2.1/24", "192.0.2.9/24"), "nonsense".to_owned()];
     let file = prop::sample::select(files.to_vec());
     prop_oneof![
-        4 => prop::sample::select(SETTINGS.to_vec()).prop_map(|(router, key, value)| set(router, key, value)),
+        6 => prop::sample::select(SETTINGS.to_vec()).prop_map(|(router, key, value)| set(router, key, value)),
         1 => Just(set("core", "state", "running")),
         1 => of_router("edge"),
         1 => of_router("core"),
+        1 => of_router("wall"),
         1 => file.prop_map(|text| Request::Apply { file: "f.toml".to_owned(), text, dry_run: false }),
     ]
 }
@@ -317,7 +341,7 @@ impl World {
     /// Plays the living processes until no messages arrive any more.
     fn plays(&mut self, fates: [Fate; 2]) {
         let (mut left, mut quiet) = (fates, 0);
-        while quiet < 2 {
+        while quiet < 3 {
             quiet += 1;
             self.stage.turn().expect("it goes on");
             for (plane, runs) in &mut self.planes {
@@ -337,6 +361,9 @@ impl World {
                             Fate::Refuses => plane.answer(id, Err(api::Error::new("not now"))),
                             Fate::Dies => plane.die(),
                         },
+                        ToPlane::Ask { id, request: Request::Counters { .. } } => {
+                            plane.answer(id, Ok(Answer::Counters(api::Counters::default())));
+                        }
                         ToPlane::Ask { id, .. } => {
                             plane.answer(id, Ok(Answer::Done { message: "done".to_owned() }));
                         }
@@ -345,7 +372,10 @@ impl World {
                     }
                 }
             }
-            self.stage.until(|stage| !stage.supervisor().changes.is_prepared());
+            self.stage.until(|stage| {
+                let supervisor = stage.supervisor();
+                !supervisor.changes.is_prepared() && supervisor.kernels.watched().is_none()
+            });
             self.meets_new_ones();
         }
     }
@@ -387,14 +417,16 @@ impl World {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// Any sequence of edits, refused edits, files, crashes and restarts ends in the plan that the accepted
-    /// edits make of the file, and all processes run that plan.
+    /// Any sequence of edits, refused edits, files, crashes and restarts ends in the plan of a file that has
+    /// the accepted edits as lines, and all processes and the kernel run that plan.
     #[test]
     fn everybody_runs_what_the_edits_make_of_the_file(all in prop::collection::vec(happens(), 1..8)) {
-        let (stage, main, own) = isolated();
-        let plan = stage.plan().clone();
+        let mut file = WrittenFile { text: format!("{ISOLATED}{BESIDE}"), lines: BTreeMap::new() };
+        let (mut stage, main, own) = isolated_in(&file.text);
+        stage.supervisor().changes.file_opener.open = Arc::new(|_, _| Ok(Default::default()));
+        let plan = stage.plan();
         let planes = vec![(main, plan.of_data_plane()), (own, plan.of_isolated("edge").expect("there is one"))];
-        let (mut world, mut expected) = (World { stage, planes }, plan);
+        let mut world = World { stage, planes };
         for happened in all {
             match happened {
                 Happens::Death(which) => world.dies(which),
@@ -402,45 +434,95 @@ proptest! {
                     let mut client = world.stage.client(&request);
                     world.plays(fates);
                     if client.next_answer().is_ok() {
-                        expected = edited(&expected, &request);
+                        file.follows(&request);
                     }
                 }
             }
             world.recovers();
-            let runs = world.stage.plan().clone();
+            let (runs, expected) = (world.stage.plan().clone(), file.plan());
             prop_assert_eq!(&runs.routers, &expected.routers);
+            prop_assert_eq!(&runs.groups, &expected.groups);
             let told: BTreeMap<usize, &Plan> =
                 world.planes.iter().map(|(_, plan)| (plan.routers.len(), plan)).collect();
             prop_assert_eq!(world.planes.len(), 2);
-            prop_assert_eq!(told[&2], &runs.of_data_plane());
-            prop_assert_eq!(told[&1], &runs.of_isolated("edge").expect("there is one"));
+            let (main, own) = (runs.of_data_plane(), runs.of_isolated("edge").expect("there is one"));
+            prop_assert_eq!(told.get(&main.routers.len()), Some(&&main));
+            prop_assert_eq!(told.get(&1), Some(&&own));
+            let in_kernel = runs.in_kernel().filter(|router| !router.is_stopped()).map(|router| router.name.clone());
+            prop_assert_eq!(world.stage.kernel.running(), in_kernel.collect::<Vec<_>>());
         }
     }
 }
 
-/// Plan after a request that was accepted.
-fn edited(plan: &Plan, request: &Request) -> Plan {
-    let with = |router: &str, key: &str, value: &str| plan.with(router, key, value).expect("it was done");
-    match request {
-        // A router whose plan has it running is started where it is; the plan stays.
-        Request::Set { router, value, .. }
-            if value == "running"
-                && !plan.routers.iter().any(|own| own.name == *router && own.is_stopped()) =>
-        {
-            plan.clone()
+/// File, with lines for what was set since.
+struct WrittenFile {
+    text: String,
+    /// Values in the notation of a file, by router and key.
+    lines: BTreeMap<(String, String), String>,
+}
+
+impl WrittenFile {
+    fn plan(&self) -> Plan {
+        let mut text = self.text.clone();
+        for ((router, key), value) in &self.lines {
+            insert(&mut text, router, key, value);
         }
-        Request::Set { router, key, value } => with(router, key, value),
-        Request::Stop { name } => with(name, "state", "stopped"),
-        Request::Start { router }
-            if plan.routers.iter().any(|own| own.name == *router && own.is_stopped()) =>
-        {
-            with(router, "state", "running")
+        config::parse(&text, "f.toml").unwrap_or_else(|errors| panic!("{errors}\n{text}"))
+    }
+
+    /// Writes down a request that was accepted.
+    fn follows(&mut self, request: &Request) {
+        match request {
+            Request::Set { router, key, value } if key == "state" && value == "running" => self.runs(router),
+            Request::Set { router, key, value } => self.has(router, key, value),
+            Request::Stop { name } => self.has(name, "state", "stopped"),
+            Request::Start { router } | Request::Restart { router } => self.runs(router),
+            Request::Apply { text, .. } => {
+                self.text.clone_from(text);
+                self.lines.retain(|(_, key), _| key == "state" || key.ends_with(".link"));
+            }
+            _ => {}
         }
-        Request::Apply { text, .. } => {
-            let mut next = config::parse(text, "f.toml").expect("it was done");
-            next.inherit(plan);
-            next
+    }
+
+    /// A router that is not stopped is started where it is; the file stays.
+    fn runs(&mut self, router: &str) {
+        if let Some(state) = self.lines.get_mut(&(router.to_owned(), "state".to_owned())) {
+            "\"running\"".clone_into(state);
         }
-        _ => plan.clone(),
+    }
+
+    fn has(&mut self, router: &str, key: &str, value: &str) {
+        let (key, value) = match key {
+            // The classes of threads have policies of their own then.
+            "sched.vhost.weight" => {
+                let other = format!("{{ policy = \"shares\", weight = {value} }}");
+                ("sched", format!("{{ vcpu = {SHARES}, vhost = {other} }}"))
+            }
+            "sched" | "members" | "forwarding" => (key, value.to_owned()),
+            _ => (key, format!("{value:?}")),
+        };
+        let place = (router.to_owned(), key.to_owned());
+        match value.as_str() {
+            "\"none\"" | "\"any\"" => drop(self.lines.remove(&place)),
+            _ => drop(self.lines.insert(place, value)),
+        }
+    }
+}
+
+/// Inserts a line below the name of a router, or of its NIC, or in the place of the line that is there.
+fn insert(text: &mut String, router: &str, key: &str, value: &str) {
+    let after = |from: usize, name: &str| {
+        let line = format!("name = \"{name}\"\n");
+        from + text.split_at(from).1.find(&line).expect("the name is there") + line.len()
+    };
+    let own = after(0, router);
+    let (at, key) = match key.split_once('.') {
+        Some((nic, "link")) => (after(own, nic), "link"),
+        _ => (own, key),
+    };
+    match key {
+        "members" => *text = text.replacen("members = 2\n", &format!("members = {value}\n"), 1),
+        _ => text.insert_str(at, &format!("{key} = {value}\n")),
     }
 }

@@ -112,7 +112,12 @@ pub(super) const ISOLATED: &str = "[switch.lan]\n[[router]]\nname = \"edge\"\nen
 
 /// A run with both, both up.
 pub(super) fn isolated() -> (Stage, Scripted, Scripted) {
-    let mut stage = Stage::start(ISOLATED);
+    isolated_in(ISOLATED)
+}
+
+/// Run of a file with one isolated router: its data plane and that router's process are up.
+pub(super) fn isolated_in(text: &str) -> (Stage, Scripted, Scripted) {
+    let mut stage = Stage::start(text);
     let main = stage.plane();
     main.say(&ToSupervisor::Started { at_ns: 0 });
     stage.turn().expect("it goes on");
