@@ -27,15 +27,7 @@ struct Lent {
 }
 
 impl SourceWrapper for Lent {
-    type Inner = dyn Source;
-
-    fn inner(&self) -> &Self::Inner {
-        &*self.source
-    }
-
-    fn inner_mut(&mut self) -> &mut Self::Inner {
-        &mut *self.source
-    }
+    port::inner_source!(source);
 
     fn drain_on(&mut self, budget: usize, take: &mut dyn FnMut(&[Frame<'_>])) -> usize {
         self.source.drain(budget, take)

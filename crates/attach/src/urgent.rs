@@ -10,7 +10,9 @@
 use std::io;
 use std::sync::Arc;
 
-use port::{Bell, Frame, Frames, IngressCounters, IngressFan, IngressSink, Offloads, Sink, Source, ingress};
+use port::{
+    Frame, Frames, IngressCounters, IngressFan, IngressSink, Offloads, Sink, Source, SourceWrapper, ingress,
+};
 use punt::{Class, HEAD, class_of};
 use ring::BURST;
 
@@ -103,39 +105,17 @@ pub(crate) fn unhindered(source: Box<dyn Source>, every: u32) -> Box<dyn Source>
     Box::new(Unhindered { source, every, passes: 0 })
 }
 
-impl Source for Unhindered {
-    fn drain(&mut self, budget: usize, take: &mut dyn FnMut(&[Frame<'_>])) -> usize {
+impl SourceWrapper for Unhindered {
+    port::inner_source!(source);
+
+    fn drain_on(&mut self, budget: usize, take: &mut dyn FnMut(&[Frame<'_>])) -> usize {
         self.passes = self.passes.wrapping_add(1);
         // The thread looks again before it sleeps.
         if self.passes.is_multiple_of(self.every) { self.source.drain(budget, take) } else { 0 }
     }
 
-    fn waits(&self) -> bool {
+    fn waits_on(&self) -> bool {
         false
-    }
-
-    fn arm(&mut self) -> bool {
-        self.source.arm()
-    }
-
-    fn disarm(&mut self) {
-        self.source.disarm();
-    }
-
-    fn bell(&self) -> Bell<'_> {
-        self.source.bell()
-    }
-
-    fn tend(&mut self) {
-        self.source.tend();
-    }
-
-    fn timer(&self) -> Bell<'_> {
-        self.source.timer()
-    }
-
-    fn set_sink_offloads(&mut self, takes: Offloads) {
-        self.source.set_sink_offloads(takes);
     }
 }
 

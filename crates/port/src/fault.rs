@@ -188,15 +188,7 @@ impl<S: Source> FaultSource<S> {
 }
 
 impl<S: Source> SourceWrapper for FaultSource<S> {
-    type Inner = S;
-
-    fn inner(&self) -> &S {
-        &self.inner
-    }
-
-    fn inner_mut(&mut self) -> &mut S {
-        &mut self.inner
-    }
+    crate::inner_source!(inner: S);
 
     fn drain_on(&mut self, budget: usize, take: &mut dyn FnMut(&[Frame<'_>])) -> usize {
         // After a stall, or a burst that was dropped, frames may wait though none is shown: the inner source reports

@@ -57,7 +57,7 @@ impl<W: SinkWrapper> Sink for W {
     }
 }
 
-/// Decorator over an inner source; implements [`Source`].
+/// Decorator over an inner source; implements [`Source`]. [`inner_source!`](crate::inner_source) writes what names the inner source.
 pub trait SourceWrapper: Send {
     /// Type of the inner source.
     type Inner: Source + ?Sized;
@@ -70,6 +70,39 @@ pub trait SourceWrapper: Send {
 
     /// Implements [`Source::drain`].
     fn drain_on(&mut self, budget: usize, take: &mut dyn FnMut(&[Frame<'_>])) -> usize;
+
+    /// Implements [`Source::waits`].
+    #[inline]
+    fn waits_on(&self) -> bool {
+        self.inner().waits()
+    }
+}
+
+/// Items of an `impl SourceWrapper` that name the inner source: a field that is a `Box<dyn Source>`, or one of a given type.
+#[macro_export]
+macro_rules! inner_source {
+    ($field:ident) => {
+        type Inner = dyn $crate::Source;
+
+        fn inner(&self) -> &Self::Inner {
+            &*self.$field
+        }
+
+        fn inner_mut(&mut self) -> &mut Self::Inner {
+            &mut *self.$field
+        }
+    };
+    ($field:ident: $inner:ty) => {
+        type Inner = $inner;
+
+        fn inner(&self) -> &Self::Inner {
+            &self.$field
+        }
+
+        fn inner_mut(&mut self) -> &mut Self::Inner {
+            &mut self.$field
+        }
+    };
 }
 
 impl<W: SourceWrapper> Source for W {
@@ -80,7 +113,7 @@ impl<W: SourceWrapper> Source for W {
 
     #[inline]
     fn waits(&self) -> bool {
-        self.inner().waits()
+        self.waits_on()
     }
 
     #[inline]

@@ -65,15 +65,7 @@ impl<S: Source> EarlyDrop<S> {
 }
 
 impl<S: Source> SourceWrapper for EarlyDrop<S> {
-    type Inner = S;
-
-    fn inner(&self) -> &S {
-        &self.source
-    }
-
-    fn inner_mut(&mut self) -> &mut S {
-        &mut self.source
-    }
+    port::inner_source!(source: S);
 
     fn drain_on(&mut self, budget: usize, take: &mut dyn FnMut(&[Frame<'_>])) -> usize {
         let room = self.router.room();

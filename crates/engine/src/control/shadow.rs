@@ -203,15 +203,7 @@ impl ShadowSource {
 }
 
 impl SourceWrapper for ShadowSource {
-    type Inner = TapSource;
-
-    fn inner(&self) -> &TapSource {
-        &self.source
-    }
-
-    fn inner_mut(&mut self) -> &mut TapSource {
-        &mut self.source
-    }
+    port::inner_source!(source: TapSource);
 
     fn drain_on(&mut self, budget: usize, take: &mut dyn FnMut(&[Frame<'_>])) -> usize {
         self.passes = self.passes.wrapping_add(1);

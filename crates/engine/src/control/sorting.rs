@@ -243,15 +243,7 @@ fn is_arp(head: &[u8]) -> bool {
 }
 
 impl SourceWrapper for PuntSource {
-    type Inner = dyn Source;
-
-    fn inner(&self) -> &Self::Inner {
-        &*self.source
-    }
-
-    fn inner_mut(&mut self) -> &mut Self::Inner {
-        &mut *self.source
-    }
+    port::inner_source!(source);
 
     fn drain_on(&mut self, budget: usize, take: &mut dyn FnMut(&[Frame<'_>])) -> usize {
         if (self.punter.is_unplugged)() {

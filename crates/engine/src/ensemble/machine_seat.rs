@@ -161,15 +161,7 @@ struct FromNetwork {
 }
 
 impl SourceWrapper for FromNetwork {
-    type Inner = dyn Source;
-
-    fn inner(&self) -> &Self::Inner {
-        &*self.source
-    }
-
-    fn inner_mut(&mut self) -> &mut Self::Inner {
-        &mut *self.source
-    }
+    port::inner_source!(source);
 
     fn drain_on(&mut self, budget: usize, take: &mut dyn FnMut(&[Frame<'_>])) -> usize {
         let Self { source, out, core, nic } = self;
@@ -194,15 +186,7 @@ struct FromMembers {
 }
 
 impl SourceWrapper for FromMembers {
-    type Inner = dyn Source;
-
-    fn inner(&self) -> &Self::Inner {
-        &*self.source
-    }
-
-    fn inner_mut(&mut self) -> &mut Self::Inner {
-        &mut *self.source
-    }
+    port::inner_source!(source);
 
     fn drain_on(&mut self, budget: usize, take: &mut dyn FnMut(&[Frame<'_>])) -> usize {
         let Self { source, side } = self;

@@ -347,15 +347,7 @@ struct Inbound {
 }
 
 impl SourceWrapper for Inbound {
-    type Inner = dyn Source;
-
-    fn inner(&self) -> &Self::Inner {
-        &*self.source
-    }
-
-    fn inner_mut(&mut self) -> &mut Self::Inner {
-        &mut *self.source
-    }
+    port::inner_source!(source);
 
     fn drain_on(&mut self, budget: usize, take: &mut dyn FnMut(&[Frame<'_>])) -> usize {
         let Self { source, out, core, nic } = self;

@@ -4,8 +4,8 @@
 use std::os::fd::AsFd;
 use std::sync::atomic::AtomicUsize;
 
-use port::Frame;
 use port::pair::pair;
+use port::{Frame, SourceWrapper};
 
 use super::tests::{deliver, wait_for};
 use super::*;
@@ -140,26 +140,16 @@ struct Heedless {
     passes: u32,
 }
 
-impl Source for Heedless {
-    fn drain(&mut self, budget: usize, take: &mut dyn FnMut(&[Frame<'_>])) -> usize {
+impl SourceWrapper for Heedless {
+    port::inner_source!(source);
+
+    fn drain_on(&mut self, budget: usize, take: &mut dyn FnMut(&[Frame<'_>])) -> usize {
         self.passes = self.passes.wrapping_add(1);
         if self.passes.is_multiple_of(16) { self.source.drain(budget, take) } else { 0 }
     }
 
-    fn waits(&self) -> bool {
+    fn waits_on(&self) -> bool {
         false
-    }
-
-    fn arm(&mut self) -> bool {
-        self.source.arm()
-    }
-
-    fn disarm(&mut self) {
-        self.source.disarm();
-    }
-
-    fn bell(&self) -> Bell<'_> {
-        self.source.bell()
     }
 }
 

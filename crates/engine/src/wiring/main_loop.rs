@@ -56,15 +56,7 @@ struct LockedSource {
 }
 
 impl SourceWrapper for LockedSource {
-    type Inner = dyn Source;
-
-    fn inner(&self) -> &Self::Inner {
-        &*self.source
-    }
-
-    fn inner_mut(&mut self) -> &mut Self::Inner {
-        &mut *self.source
-    }
+    port::inner_source!(source);
 
     fn drain_on(&mut self, budget: usize, take: &mut dyn FnMut(&[Frame<'_>])) -> usize {
         let Some(_held) = self.lock.try_lock_for_main_loop() else { return 0 };
