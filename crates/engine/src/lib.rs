@@ -45,6 +45,7 @@ pub use instance::{About, Event, Instance, Relayed, RouterStatus, RunningRouter,
 pub use io_thread::{Idle, IoThread, IoThreadCounters, Pump};
 pub use kernel_vhost::{KernelNic, KernelThreads, vhost_nets};
 pub use look_after::BackOff;
+pub use next_hops::told as next_hop_changes;
 pub use port::LimitCounters;
 pub use recording::{Recording, RecordingOrder};
 pub use sandbox::{Class, Confinement};

@@ -5,6 +5,7 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
+use std::fmt::Display;
 use std::net::IpAddr;
 
 use bootinfo::NumberedHop;
@@ -63,8 +64,14 @@ pub(crate) fn nic_of(plan: &Router, link: usize) -> usize {
     vlan.map_or(link, |own| own.nic)
 }
 
-fn told(plan: &Router, before: &BTreeSet<Gateway>, now: &BTreeSet<Gateway>) -> Vec<String> {
-    let name = |(link, ip): &Gateway| format!("{ip} behind {}", plan.link_name(*link).unwrap_or("?"));
+/// Lines for gateways that are avoided now and were not before, and the reverse; a gateway is an address behind a NIC or interface of
+/// this number.
+pub fn told<Ip: Ord + Display>(
+    plan: &Router,
+    before: &BTreeSet<(usize, Ip)>,
+    now: &BTreeSet<(usize, Ip)>,
+) -> Vec<String> {
+    let name = |(link, ip): &(usize, Ip)| format!("{ip} behind {}", plan.link_name(*link).unwrap_or("?"));
     let lost = now.difference(before).map(|gateway| {
         format!("next hop {} is not reached: its flows take the others of their routes", name(gateway))
     });

@@ -298,22 +298,14 @@ impl Supervisor {
         descriptors: Vec<OwnedFd>,
         now: Instant,
     ) {
-        let plane = match whom {
-            None => self.lifecycle.plane.as_mut(),
-            Some(name) => self.plane_of(name),
-        };
-        if let Some(plane) = plane {
+        if let Some(plane) = self.plane_of(whom) {
             plane.say(message, descriptors, now);
         }
     }
 
     /// Handles an answer from a process. It is accepted only from the process that was asked.
     pub(super) fn answered(&mut self, whom: Option<&str>, id: u64, outcome: Outcome, now: Instant) {
-        let plane = match whom {
-            None => self.lifecycle.plane.as_mut(),
-            Some(name) => self.plane_of(name),
-        };
-        if let Some(plane) = plane {
+        if let Some(plane) = self.plane_of(whom) {
             plane.has_done(id, now);
         }
         let known = self.request_router.asked.get(&id).filter(|(asked, _)| asked.as_deref() == whom);

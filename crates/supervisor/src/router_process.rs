@@ -111,24 +111,28 @@ impl Supervisor {
     }
 
     fn attend_one(&mut self, name: &str, now: Instant) -> Result<()> {
-        let Some(plane) = self.plane_of(name) else { return Ok(()) };
+        let Some(plane) = self.plane_of(Some(name)) else { return Ok(()) };
         let trouble = plane.listen(now);
         let said = plane.stderr.hear(now);
         self.repeat(Some(name), said, now);
         let until = self.turn();
-        while let Some(message) = self.plane_of(name).and_then(Plane::next) {
+        while let Some(message) = self.plane_of(Some(name)).and_then(Plane::next) {
             self.handle_isolated_message(name, message, now)?;
             if (self.clock)() >= until {
                 break;
             }
         }
-        let Some(plane) = self.plane_of(name) else { return Ok(()) };
+        let Some(plane) = self.plane_of(Some(name)) else { return Ok(()) };
         let Some(how) = plane.verdict(trouble, now) else { return Ok(()) };
         self.router_process_died(name, &how, now)
     }
 
-    pub(super) fn plane_of(&mut self, name: &str) -> Option<&mut Plane> {
-        self.isolated.get_mut(name)?.lifecycle.plane.as_mut()
+    /// Process of a router, or, for `None`, the data plane.
+    pub(super) fn plane_of(&mut self, whom: Option<&str>) -> Option<&mut Plane> {
+        match whom {
+            None => self.lifecycle.plane.as_mut(),
+            Some(name) => self.isolated.get_mut(name)?.lifecycle.plane.as_mut(),
+        }
     }
 
     /// Starts the process of a router. If that cannot be done now, it is tried again later.

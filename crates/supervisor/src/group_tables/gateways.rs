@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Instant;
 
-use config::Router;
 use config::learned::LearnedGateway;
+use engine::next_hop_changes;
 use telemetry::Kind;
 
 use super::GroupTables;
@@ -40,23 +40,11 @@ impl Supervisor {
         let ways = self.resources.tables.ways(group);
         let (before, now) = (&before & &ways, &now & &ways);
         let pattern = self.running.plan.group(group).map(|group| &group.pattern);
-        let lines = pattern.map_or_else(Vec::new, |pattern| changes(pattern, &before, &now));
+        let lines = pattern.map_or_else(Vec::new, |pattern| next_hop_changes(pattern, &before, &now));
         for line in lines {
             let line = format!("group {group}: {line}");
             self.events.record_from_data_plane(Kind::Notice.name(), None, line, at);
             self.display.leave();
         }
     }
-}
-
-/// What is to be told where other gateways are avoided than before.
-pub(super) fn changes(pattern: &Router, before: &BTreeSet<Gateway>, now: &BTreeSet<Gateway>) -> Vec<String> {
-    let name = |(nic, ip): &Gateway| format!("{ip} behind {}", pattern.link_name(*nic).unwrap_or("?"));
-    let lost = now.difference(before).map(|gateway| {
-        format!("next hop {} is not reached: its flows take the others of their routes", name(gateway))
-    });
-    let back = before
-        .difference(now)
-        .map(|gateway| format!("next hop {} is reached again and has its flows back", name(gateway)));
-    lost.chain(back).collect()
 }

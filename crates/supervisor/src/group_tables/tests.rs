@@ -92,10 +92,10 @@ fn gateways_that_do_not_answer_are_avoided_in_the_next_table_as_well() {
     assert_eq!(tables.avoid("core", silent.clone()), Some(BTreeSet::new()));
     assert_eq!(tables.avoid("other", silent.clone()), None);
     let pattern = &first.groups[0].pattern;
-    let lines = gateways::changes(pattern, &BTreeSet::new(), &silent);
+    let lines = engine::next_hop_changes(pattern, &BTreeSet::new(), &silent);
     let lost = "next hop 192.0.2.3 behind lan is not reached: its flows take the others of their routes";
     assert_eq!(lines, [lost]);
-    let lines = gateways::changes(pattern, &silent, &BTreeSet::new());
+    let lines = engine::next_hop_changes(pattern, &silent, &BTreeSet::new());
     assert_eq!(lines, ["next hop 192.0.2.3 behind lan is reached again and has its flows back"]);
     let larger = several(100_000, 3);
     let memory = routes(&tables).memory().clone();

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use api::Change;
 use config::forwarding::Interface;
-use config::{Nic, Plan, Router};
+use config::keys::{self, Change as Cost};
+use config::{Key, Nic, Plan, Router};
 use netlink::QueueKind;
 
 /// Consequence of removing a router.
@@ -81,19 +82,17 @@ fn may_drop(was: &str, value: &str) -> bool {
     was != NONE && (from != to || from == Some(QueueKind::FqCodel.name()))
 }
 
+/// Returns true for keys of a router whose changes are reported here, and not with the placement of threads.
+fn is_followed_here(key: Key) -> bool {
+    key.is_of_kernel() || matches!(key, Key::Restart | Key::Limit)
+}
+
 fn told(router: &Router) -> Properties {
     let mut told = Properties::default();
-    let kernel = router.kernel.unwrap_or_default();
-    for (key, value) in [
-        ("restart", router.restart.name().to_owned()),
-        ("forwarding", kernel.forwarding.to_string()),
-        ("rp_filter", kernel.rp_filter.name().to_owned()),
-        ("proxy_arp", kernel.proxy_arp.to_string()),
-        ("threaded", router.is_threaded().to_string()),
-        ("drop_reasons", kernel.drop_reasons.to_string()),
-        ("limit", router.limit.map_or_else(|| NONE.to_owned(), |rate| rate.to_string())),
-    ] {
-        told.values.insert(key.to_owned(), value);
+    let is_told = |cost: Cost| matches!(cost, Cost::Free(key) | Cost::Loses(key, _) if is_followed_here(key));
+    for entry in keys::ROUTER.iter().filter(|entry| is_told(entry.change)) {
+        let value = entry.value(router).map_or_else(|| NONE.to_owned(), |value| value.to_string());
+        told.values.insert(entry.name.to_owned(), value);
     }
     told.things.extend(router.control.as_ref().map(|_| "control plane".to_owned()));
     router.nics.iter().for_each(|nic| tell_nic(&mut told, router, nic));
