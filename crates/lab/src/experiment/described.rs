@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use host::cores;
 
-use super::Sample;
+use super::{Options, Sample};
 
 /// Test set-up that exists while a case is measured; dropping it tears it down.
 ///
@@ -72,6 +73,25 @@ impl Experiment {
         slice: impl FnMut(Duration) -> Result<Sample> + Clone + 'static,
     ) -> Self {
         Self::new(names, case, move || Ok(slice.clone()))
+    }
+
+    /// Creates a case without a rig, a slice of which is a whole repetition on the first two CPUs: this thread is pinned to one, and
+    /// `measure` gets the other, for what it measures.
+    ///
+    /// # Errors
+    /// There are not two CPUs.
+    pub fn pinned(
+        names: (&'static str, &'static str),
+        case: String,
+        options: &Options,
+        measure: impl Fn(&Options, usize) -> Result<Sample> + Clone + 'static,
+    ) -> Result<Self> {
+        let (cpus, options) = ((options.cpu(0)?, options.cpu(1)?), options.clone());
+        let slice = move |_: Duration| {
+            cores::pin(cpus.0)?;
+            measure(&options, cpus.1)
+        };
+        Ok(Self::unbuilt(names, case, slice).whole().between(cpus))
     }
 
     /// Sets the two CPUs between which cache lines move, if there are two.

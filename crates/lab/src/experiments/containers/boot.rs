@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use api::{Answer, Client, Request};
-use host::cores;
 
 use super::Stand;
 use crate::experiment::{Experiment, Options, Sample};
@@ -32,17 +31,14 @@ const STANDS: [Stand; 2] = [Stand::KERNEL_MACVLAN, Stand::KERNEL_BRIDGE];
 /// # Errors
 /// There are not two CPUs.
 pub(in crate::experiments) fn cases(options: &Options) -> Result<Vec<Case>> {
-    let cpus = (options.cpu(0)?, options.cpu(1)?);
     let one = |stand: Stand| {
-        let options = options.clone();
-        let slice = move |_: Duration| {
-            cores::pin(cpus.0)?;
-            stand.with_routers(&options, &[cpus.1], |room| Ok(Trials::of(room, TRIALS)?.sample()))
+        let measure = move |options: &Options, cpu: usize| {
+            stand.with_routers(options, &[cpu], |room| Ok(Trials::of(room, TRIALS)?.sample()))
         };
         let name = stand.name.to_owned();
-        Case::from(Experiment::unbuilt(("container-boot", "ms"), name, slice).whole().between(cpus))
+        Experiment::pinned(("container-boot", "ms"), name, options, measure).map(Case::from)
     };
-    Ok(STANDS.map(one).into())
+    STANDS.into_iter().map(one).collect()
 }
 
 /// Results of all trials.

@@ -8,7 +8,6 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use host::cores;
 use sched::account::Split;
 
 use super::boot::Trials;
@@ -45,17 +44,12 @@ const OVERLOAD: Overload = Overload { routers: 2, overloaded: 1 };
 /// # Errors
 /// There are not two CPUs.
 pub(in crate::experiments) fn cases(options: &Options) -> Result<Vec<Case>> {
-    let cpus = (options.cpu(0)?, options.cpu(1)?);
     let one = |(stand, starting): (Stand, Stand)| {
-        let options = options.clone();
-        let slice = move |_: Duration| {
-            cores::pin(cpus.0)?;
-            measure((stand, starting), &options, cpus.1)
-        };
         let name = format!("{}/{}", stand.link.name(), stand.by.name());
-        Case::from(Experiment::unbuilt(("compare", "kpps"), name, slice).whole().between(cpus))
+        let both = move |options: &Options, cpu: usize| measure((stand, starting), options, cpu);
+        Experiment::pinned(("compare", "kpps"), name, options, both).map(Case::from)
     };
-    Ok(STANDS.map(one).into())
+    STANDS.into_iter().map(one).collect()
 }
 
 fn measure((stand, starting): (Stand, Stand), options: &Options, cpu: usize) -> Result<Sample> {

@@ -7,7 +7,6 @@
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use host::cores;
 
 use super::{Stand, line_rate};
 use crate::experiment::{Experiment, ExtraFigures, Options, Sample};
@@ -32,18 +31,15 @@ const WAIT: Duration = Duration::from_millis(300);
 /// # Errors
 /// There are not two CPUs.
 pub(in crate::experiments) fn cases(options: &Options) -> Result<Vec<Case>> {
-    let cpus = (options.cpu(0)?, options.cpu(1)?);
     let one = |stand: Stand| {
         let name = format!("{}/{}", options.frame, stand.name);
-        let options = options.clone();
-        let slice = move |_: Duration| {
-            cores::pin(cpus.0)?;
-            let line = line_rate(&options, cpus.1)?;
-            stand.with_routers(&options, &[cpus.1], |room| all(room, line, options.step(STEP)))
+        let measure = move |options: &Options, cpu: usize| {
+            let line = line_rate(options, cpu)?;
+            stand.with_routers(options, &[cpu], |room| all(room, line, options.step(STEP)))
         };
-        Case::from(Experiment::unbuilt(("container-latency", "us"), name, slice).whole().between(cpus))
+        Experiment::pinned(("container-latency", "us"), name, options, measure).map(Case::from)
     };
-    Ok(Stand::ON_AN_INTERFACE.map(one).into())
+    Stand::ON_AN_INTERFACE.into_iter().map(one).collect()
 }
 
 /// Measures all loads, and returns the sample.

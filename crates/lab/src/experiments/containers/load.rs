@@ -7,7 +7,6 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use anyhow::Result;
-use host::cores;
 use sched::account::Split;
 
 use super::{Stand, line_rate};
@@ -30,18 +29,15 @@ const REST: Duration = Duration::from_millis(20);
 /// # Errors
 /// There are not two CPUs.
 pub(in crate::experiments) fn cases(options: &Options) -> Result<Vec<Case>> {
-    let cpus = (options.cpu(0)?, options.cpu(1)?);
     let one = |stand: Stand| {
         let name = format!("{}/{}", options.frame, stand.name);
-        let options = options.clone();
-        let slice = move |_: Duration| {
-            cores::pin(cpus.0)?;
-            let line = line_rate(&options, cpus.1)?;
-            stand.with_routers(&options, &[cpus.1], |room| climb(room, &options, cpus.1, line))
+        let measure = move |options: &Options, cpu: usize| {
+            let line = line_rate(options, cpu)?;
+            stand.with_routers(options, &[cpu], |room| climb(room, options, cpu, line))
         };
-        Case::from(Experiment::unbuilt(("container-load", "kpps"), name, slice).whole().between(cpus))
+        Experiment::pinned(("container-load", "kpps"), name, options, measure).map(Case::from)
     };
-    Ok(Stand::ON_AN_INTERFACE.map(one).into())
+    Stand::ON_AN_INTERFACE.into_iter().map(one).collect()
 }
 
 fn climb(room: &RouterRun, options: &Options, cpu: usize, line: f64) -> Result<Sample> {

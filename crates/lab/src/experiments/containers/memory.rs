@@ -6,7 +6,6 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use host::cores;
 
 use super::Stand;
 use crate::experiment::{Experiment, Options, Sample};
@@ -24,16 +23,13 @@ const MIB: f64 = 1024.0;
 /// # Errors
 /// There are not two CPUs.
 pub(in crate::experiments) fn cases(options: &Options) -> Result<Vec<Case>> {
-    let cpus = (options.cpu(0)?, options.cpu(1)?);
-    let options = options.clone();
-    let slice = move |_: Duration| {
-        cores::pin(cpus.0)?;
-        let each = each(Stand::KERNEL_VETH, &options, cpus.1, ROUTERS)?;
+    let measure = |options: &Options, cpu: usize| {
+        let each = each(Stand::KERNEL_VETH, options, cpu, ROUTERS)?;
         let more = [("routers", ROUTERS as f64)].into();
         anyhow::Ok(Sample { value: each, more, ..Sample::default() })
     };
     let name = format!("{}/{ROUTERS}-routers", Stand::KERNEL_VETH.name);
-    Ok(vec![Experiment::unbuilt(("container-memory", "mib"), name, slice).whole().between(cpus).into()])
+    Ok(vec![Experiment::pinned(("container-memory", "mib"), name, options, measure)?.into()])
 }
 
 /// Returns the memory of one router, averaged over `routers` of them, in MiB.

@@ -7,7 +7,6 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use host::cores;
 
 use crate::device;
 use crate::experiment::{Experiment, Options, Sample};
@@ -31,14 +30,9 @@ const MIB: f64 = 1024.0;
 /// # Errors
 /// There are not two CPUs.
 pub(in crate::experiments) fn cases(options: &Options) -> Result<Vec<Case>> {
-    let cpus = (options.cpu(0)?, options.cpu(1)?);
-    let options = options.clone();
-    let name = format!("{}/{ROUTERS}-routers", device::engine(&options).name());
-    let slice = move |_: Duration| {
-        cores::pin(cpus.0)?;
-        measured(&options)
-    };
-    Ok(vec![Experiment::unbuilt(("density", "mib"), name, slice).whole().between(cpus).into()])
+    let name = format!("{}/{ROUTERS}-routers", device::engine(options).name());
+    let one = Experiment::pinned(("density", "mib"), name, options, |options, _| measured(options))?;
+    Ok(vec![one.into()])
 }
 
 /// What so many routers take.

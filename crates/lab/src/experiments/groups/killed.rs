@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use api::{Client, Request, RouterStatus};
-use host::cores;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::experiment::{Experiment, Options};
@@ -33,23 +32,20 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// # Errors
 /// There are not two CPUs.
 pub(in crate::experiments) fn cases(options: &Options) -> Result<Vec<Case>> {
-    let cpus = (options.cpu(0)?, options.cpu(1)?);
     let kinds = [
         ("parallel", GroupShape::Parallel(MEMBERS)),
         ("multistage", GroupShape::Multistage(Stages::of_switches(1, MEMBERS))),
     ];
     let one = |(name, group): (&str, GroupShape)| {
-        let options = options.clone();
         let name = format!("{}/tap/{name}", options.device());
-        let slice = move |_: Duration| {
-            cores::pin(cpus.0)?;
+        let measure = move |options: &Options, _: usize| {
             let lines = [String::new()];
-            let file = File { group: Some(group), ..File::new(&options, Link::Tap, &lines) };
+            let file = File { group: Some(group), ..File::new(options, Link::Tap, &lines) };
             RouterRun::with_routers(&file, |room| Ok(trials(room)?.sample()))
         };
-        Case::from(Experiment::unbuilt(("group-killed", "ms"), name, slice).whole().between(cpus))
+        Experiment::pinned(("group-killed", "ms"), name, options, measure).map(Case::from)
     };
-    Ok(kinds.map(one).into())
+    kinds.into_iter().map(one).collect()
 }
 
 fn trials(room: &RouterRun) -> Result<Trials> {

@@ -12,7 +12,6 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow, bail, ensure};
 use api::{Answer, Client, Request};
-use host::cores;
 
 use super::killed::all_pass;
 use crate::experiment::{Experiment, Options, Sample};
@@ -37,24 +36,21 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// # Errors
 /// There are not two CPUs.
 pub(in crate::experiments) fn cases(options: &Options) -> Result<Vec<Case>> {
-    let cpus = (options.cpu(0)?, options.cpu(1)?);
     let kinds = [
         ("parallel", "members", GroupShape::Parallel(BEFORE)),
         ("multistage", "backends", GroupShape::Multistage(Stages::of_switches(1, BEFORE))),
     ];
     let both = kinds.into_iter().flat_map(|kind| [(kind, true), (kind, false)]);
     let one = |((name, key, group), has_spare): ((&str, &'static str, GroupShape), bool)| {
-        let options = options.clone();
         let name = format!("{}/tap/{name}{}", options.device(), if has_spare { "" } else { "/started" });
-        let slice = move |_: Duration| {
-            cores::pin(cpus.0)?;
+        let measure = move |options: &Options, _: usize| {
             let lines = [if has_spare { "spare = 1\n".to_owned() } else { String::new() }];
-            let file = File { group: Some(group), ..File::new(&options, Link::Tap, &lines) };
+            let file = File { group: Some(group), ..File::new(options, Link::Tap, &lines) };
             RouterRun::with_routers(&file, |room| measured(room, key, has_spare))
         };
-        Case::from(Experiment::unbuilt(("group-new", "ms"), name, slice).whole().between(cpus))
+        Experiment::pinned(("group-new", "ms"), name, options, measure).map(Case::from)
     };
-    Ok(both.map(one).collect())
+    both.map(one).collect()
 }
 
 fn measured(room: &RouterRun, key: &str, has_spare: bool) -> Result<Sample> {
