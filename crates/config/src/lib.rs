@@ -38,8 +38,8 @@ mod values;
 mod verify;
 
 pub use self::group::{
-    Balancer, GROUP, Group, GroupKind, Interconnect, MOST_BALANCERS, MOST_MEMBERS, Scale, Spread,
-    Stages, Surplus, is_forwarding_for, is_meant,
+    Balancer, GROUP, Group, GroupKind, Interconnect, MOST_BALANCERS, MOST_MEMBERS, Scale, Spread, Stages,
+    Surplus, is_forwarding_for, is_meant,
 };
 pub use address::{Address, Prefix};
 pub use attach::AttachmentProperties;

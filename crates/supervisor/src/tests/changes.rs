@@ -446,8 +446,8 @@ proptest! {
                 world.planes.iter().map(|(_, plan)| (plan.routers.len(), plan)).collect();
             prop_assert_eq!(world.planes.len(), 2);
             let (main, own) = (runs.of_data_plane(), runs.of_isolated("edge").expect("there is one"));
-            prop_assert_eq!(told.get(&main.routers.len()), Some(&&main));
-            prop_assert_eq!(told.get(&1), Some(&&own));
+            prop_assert_eq!(told.get(&main.routers.len()).copied(), Some(&main));
+            prop_assert_eq!(told.get(&1).copied(), Some(&own));
             let in_kernel = runs.in_kernel().filter(|router| !router.is_stopped()).map(|router| router.name.clone());
             prop_assert_eq!(world.stage.kernel.running(), in_kernel.collect::<Vec<_>>());
         }
