@@ -25,7 +25,7 @@ pub struct Link {
     pub running: bool,
     /// True if a protocol keeps it down (IFLA_PROTO_DOWN), as VRRP does at those that are not the master.
     pub proto_down: bool,
-    /// Index of the interface that it is a port of: a bridge, a bond, a datapath.
+    /// Index of the interface that it is a port of: a bridge, a bond, a datapath, a VRF.
     pub master: Option<u32>,
     /// Index of its lower interface or of its peer; for a pair of veths that may be in another namespace.
     pub lower: Option<u32>,
@@ -92,7 +92,7 @@ impl Settings {
         self.with(LinkAttribute::Address(mac.to_vec()))
     }
 
-    /// Makes it a port of the bridge with this index; 0: of none.
+    /// Makes it a port of the bridge or VRF with this index; 0: of none.
     pub fn master(self, index: u32) -> Self {
         self.with(LinkAttribute::Controller(index))
     }

@@ -6,8 +6,8 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::link::{
-    InfoData, InfoKind, InfoMacVlan, InfoMacVtap, InfoVeth, InfoVlan, LinkAttribute, LinkInfo, LinkMessage,
-    MacVlanMode, VlanProtocol,
+    InfoData, InfoKind, InfoMacVlan, InfoMacVtap, InfoVeth, InfoVlan, InfoVrf, LinkAttribute, LinkInfo,
+    LinkMessage, MacVlanMode, VlanProtocol,
 };
 
 use crate::{Netlink, Settings, Which};
@@ -26,7 +26,7 @@ pub enum MacvtapMode {
     Passthru,
 }
 
-/// Kind of interface that can be created on top of another one.
+/// Kind of interface that can be created: on top of another one, or for others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A macvtap.
@@ -57,6 +57,11 @@ pub enum Kind {
         /// Number of the VLAN.
         id: u16,
     },
+    /// A VRF: packets that arrive at its ports, of which it is the master, are routed by its table.
+    Vrf {
+        /// Number of the table.
+        table: u32,
+    },
 }
 
 impl Netlink {
@@ -68,7 +73,7 @@ impl Netlink {
         self.make(kind.message(settings))
     }
 
-    /// Creates an interface directly in another namespace, on a lower interface of this one. Kernels before 6.15 also look for
+    /// Creates an interface directly in another namespace, on a lower interface of this one if it has any. Kernels before 6.15 also look for
     /// its name in this namespace, so the caller should use a unique name here and rename the interface there.
     ///
     /// # Errors
@@ -127,19 +132,22 @@ impl Kind {
     fn message(self, settings: &Settings) -> LinkMessage {
         let (lower, kind, data) = match self {
             Self::Macvtap { lower, mode } => {
-                (lower, InfoKind::MacVtap, InfoData::MacVtap(vec![InfoMacVtap::Mode(mode.into())]))
+                (Some(lower), InfoKind::MacVtap, InfoData::MacVtap(vec![InfoMacVtap::Mode(mode.into())]))
             }
             Self::Macvlan { lower, mode } => {
-                (lower, InfoKind::MacVlan, InfoData::MacVlan(vec![InfoMacVlan::Mode(mode.into())]))
+                (Some(lower), InfoKind::MacVlan, InfoData::MacVlan(vec![InfoMacVlan::Mode(mode.into())]))
             }
-            Self::Vlan { lower, id } => (lower, InfoKind::Vlan, InfoData::Vlan(vec![InfoVlan::Id(id)])),
+            Self::Vlan { lower, id } => {
+                (Some(lower), InfoKind::Vlan, InfoData::Vlan(vec![InfoVlan::Id(id)]))
+            }
             Self::ServiceVlan { lower, id } => {
                 let protocol = InfoVlan::Protocol(VlanProtocol::Ieee8021Ad);
-                (lower, InfoKind::Vlan, InfoData::Vlan(vec![InfoVlan::Id(id), protocol]))
+                (Some(lower), InfoKind::Vlan, InfoData::Vlan(vec![InfoVlan::Id(id), protocol]))
             }
+            Self::Vrf { table } => (None, InfoKind::Vrf, InfoData::Vrf(vec![InfoVrf::TableId(table)])),
         };
         let mut message = settings.message(None);
-        message.attributes.push(LinkAttribute::Link(lower));
+        message.attributes.extend(lower.map(LinkAttribute::Link));
         message.attributes.push(LinkAttribute::LinkInfo(vec![LinkInfo::Kind(kind), LinkInfo::Data(data)]));
         message
     }

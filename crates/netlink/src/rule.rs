@@ -1,9 +1,12 @@
 //! Policy routing rules, which select the table for a packet (ip-rule(8)).
 
-use netlink_packet_route::RouteNetlinkMessage;
-use netlink_packet_route::rule::{RuleAction, RuleAttribute, RuleFlags, RuleMessage};
+use std::io;
 
-use crate::{Object, Prefix};
+use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
+use netlink_packet_route::rule::{RuleAction, RuleAttribute, RuleFlags, RuleMessage};
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+
+use crate::{Netlink, Object, Prefix};
 
 /// A rule. Selectors without a field here (ports, tunnels, users, …) only set `other`, which merely keeps
 /// rules apart.
@@ -25,6 +28,33 @@ pub struct Rule {
     pub table: Option<u32>,
     /// True if it has further selectors.
     pub other: bool,
+}
+
+impl Netlink {
+    /// Adds a rule by which all packets of a family are looked up in a table.
+    ///
+    /// # Errors
+    /// EEXIST: there is such a rule. EAFNOSUPPORT or EOPNOTSUPP: the kernel has no rules of this family. EPERM.
+    pub fn add_table_rule(&self, is_ipv4: bool, priority: u32, table: u32) -> io::Result<()> {
+        let message = to_table(is_ipv4, priority, table);
+        self.change(RouteNetlinkMessage::NewRule(message), NLM_F_CREATE | NLM_F_EXCL)
+    }
+
+    /// Deletes such a rule.
+    ///
+    /// # Errors
+    /// ENOENT: there is none. EAFNOSUPPORT or EOPNOTSUPP: the kernel has no rules of this family. EPERM.
+    pub fn delete_table_rule(&self, is_ipv4: bool, priority: u32, table: u32) -> io::Result<()> {
+        self.change(RouteNetlinkMessage::DelRule(to_table(is_ipv4, priority, table)), 0)
+    }
+}
+
+fn to_table(is_ipv4: bool, priority: u32, table: u32) -> RuleMessage {
+    let mut message = RuleMessage::default();
+    message.header.family = if is_ipv4 { AddressFamily::Inet } else { AddressFamily::Inet6 };
+    message.header.action = RuleAction::ToTable;
+    message.attributes = vec![RuleAttribute::Priority(priority), RuleAttribute::Table(table)];
+    message
 }
 
 impl Object for Rule {

@@ -136,6 +136,31 @@ fn addresses_routes_and_neighbours_go_in_and_out() {
 }
 
 #[test]
+fn the_rule_of_a_table_is_moved() {
+    const LOCAL: u32 = 255;
+    in_namespace(|| {
+        let kernel = Netlink::open().expect("a socket");
+        let places = || {
+            let rules: Vec<netlink::Rule> = kernel.all().expect("a dump");
+            let local = rules.iter().filter(|rule| rule.from.ip.is_ipv4() && rule.table == Some(LOCAL));
+            local.map(|rule| rule.priority).collect::<Vec<_>>()
+        };
+        if places().is_empty() {
+            return eprintln!("SKIPPED: this kernel has no rules");
+        }
+        assert_eq!(places(), [0]);
+        kernel.add_table_rule(true, 32765, LOCAL).expect("a second rule");
+        assert_eq!(errno(kernel.add_table_rule(true, 32765, LOCAL)), Some(libc::EEXIST));
+        kernel.delete_table_rule(true, 0, LOCAL).expect("the first rule");
+        assert_eq!(places(), [32765]);
+        assert_eq!(errno(kernel.delete_table_rule(true, 0, LOCAL)), Some(libc::ENOENT));
+        kernel.add_table_rule(true, 0, LOCAL).expect("the first rule");
+        kernel.delete_table_rule(true, 32765, LOCAL).expect("the second rule");
+        assert_eq!(places(), [0]);
+    });
+}
+
+#[test]
 fn routes_with_several_next_hops_go_in_and_out() {
     in_namespace(|| {
         let kernel = Netlink::open().expect("a socket");

@@ -177,6 +177,33 @@ fn a_vlan_stands_on_an_interface() {
 }
 
 #[test]
+fn a_vrf_has_ports() {
+    const TABLE: u32 = 0x5200_0001;
+    let (Some(here), Some(there)) = (namespace(), namespace()) else { return };
+    let Some((near, _)) = pair(&here, &there) else { return };
+    match here.kernel.make_link(Kind::Vrf { table: TABLE }, &Settings::default().name("red").up(true)) {
+        Err(e) if e.raw_os_error() == Some(libc::EOPNOTSUPP) => {
+            return eprintln!("SKIPPED: this kernel makes no VRF");
+        }
+        made => made.expect("a VRF"),
+    }
+    let red = here.kernel.link("red").expect("red");
+    assert_eq!((red.lower, red.up), (None, true));
+    here.kernel.set_link("near", &Settings::default().master(red.index)).expect("a port");
+    assert_eq!(here.kernel.link("near").expect("near").master, Some(red.index));
+    // The network of an address is in the table of the VRF.
+    let own = Prefix::new([192, 0, 2, 1], 24).expect("a prefix");
+    here.kernel.add_address(near.index, own).expect("an address");
+    let routes: Vec<Route> = here.kernel.all().expect("a dump");
+    let network = Prefix::new([192, 0, 2, 0], 24).expect("a prefix");
+    let tables = routes.iter().filter(|route| route.id.to == network).map(|route| route.id.table);
+    assert_eq!(tables.collect::<Vec<_>>(), [TABLE]);
+    here.kernel.set_link("near", &Settings::default().master(0)).expect("no port");
+    assert_eq!(here.kernel.link("near").expect("near").master, None);
+    here.kernel.delete_link("red").expect("deleted");
+}
+
+#[test]
 fn an_interface_moves_and_has_another_name_there() {
     let (Some(here), Some(there)) = (namespace(), namespace()) else { return };
     let Some((near, _)) = pair(&here, &there) else { return };
