@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use crate::error::Refusal;
 use crate::executor::{Executor, Peer};
 use crate::leftover::{GROUP, find_link, is_errno};
-use crate::look::{MAIN, PROTOCOL, threads_file};
+use crate::look::{BEHIND, FIRST, LOCAL, PROTOCOL, threads_file};
 use crate::six;
 use crate::{Mode, Neighbour, NewInterface, Object, Origin, PeerNamespace, Route, Setting, Step, TypedRoute};
 
@@ -56,6 +56,7 @@ impl Executor<'_> {
             Object::Neighbour(Neighbour { interface, ip, mac }) => {
                 Ok(self.own.kernel.add_neighbour(self.own.index(interface)?, *ip, *mac)?)
             }
+            Object::LocalRule { is_ipv4 } => self.move_local_rule(*is_ipv4, (FIRST, BEHIND)),
         }
     }
 
@@ -83,13 +84,22 @@ impl Executor<'_> {
                     self.own.index(interface).and_then(|index| self.own.kernel.delete_neighbour(index, *ip));
                 ignore_errors(removed, &[Errno::NODEV, Errno::NOENT])
             }
+            Object::LocalRule { is_ipv4 } => self.move_local_rule(*is_ipv4, (BEHIND, FIRST)),
         }
+    }
+
+    /// Moves the rule of table `local` from one priority to another. There is one at any time, without which the router would have no
+    /// address of its own.
+    fn move_local_rule(&self, is_ipv4: bool, (from, to): (u32, u32)) -> Result<(), Refusal> {
+        let kernel = &self.own.kernel;
+        ignore_errors(kernel.add_table_rule(is_ipv4, to, LOCAL), &[Errno::EXIST])?;
+        ignore_errors(kernel.delete_table_rule(is_ipv4, from, LOCAL), &[Errno::NOENT])
     }
 
     fn entered(&self, route: &Route) -> io::Result<netlink::Route> {
         let index = self.own.index(&route.interface)?;
         Ok(netlink::Route {
-            id: RouteId { table: MAIN, to: route.to, tos: 0, metric: route.metric },
+            id: RouteId { table: route.table, to: route.to, tos: 0, metric: route.metric },
             kind: RouteKind::Unicast,
             next_hops: vec![NextHop { via: route.via, index, weight: 1 }],
             group: None,
@@ -109,6 +119,11 @@ impl Executor<'_> {
             Origin::ServiceVlan { lower, id } => {
                 let kind = Kind::ServiceVlan { lower: self.own.index(lower)?, id: *id };
                 self.own.kernel.make_link(kind, &settings(made))?;
+            }
+            Origin::Vrf { table } => {
+                // Its MTU and its Ethernet address are the kernel's.
+                let named = Settings::default().name(&made.interface).group(GROUP);
+                self.own.kernel.make_link(Kind::Vrf { table: *table }, &named)?;
             }
             Origin::External => return Err(Refusal::Told("it was not provided".to_owned())),
         }
@@ -254,8 +269,17 @@ impl Executor<'_> {
             Setting::Mac(mac) => Settings::default().mac(mac),
             Setting::Mtu(mtu) => return self.set_mtu(interface, mtu),
             Setting::Up(up) => Settings::default().up(up),
+            Setting::Vrf(table) => Settings::default().master(self.vrf_index(table)?),
         };
         Ok(self.own.kernel.set_link(self.own.index(interface)?, &settings)?)
+    }
+
+    /// Index of the VRF with this table; 0: none is asked for.
+    fn vrf_index(&self, table: Option<u32>) -> io::Result<u32> {
+        let Some(table) = table else { return Ok(0) };
+        let mut made = self.own.made.values();
+        let vrf = made.find(|(_, origin)| *origin == Origin::Vrf { table });
+        vrf.map(|(index, _)| *index).ok_or_else(|| Errno::NODEV.into())
     }
 
     /// Sets the MTU of an interface, and of the other end of a pair: of both or of neither.
@@ -341,9 +365,10 @@ fn set_parameter(key: &str, to: &str) -> Result<(), Refusal> {
 
 /// A route by which nothing is forwarded, as the kernel enters it.
 fn entered(route: TypedRoute) -> netlink::Route {
-    let metric = if route.to.ip.is_ipv4() { 0 } else { six::METRIC };
+    let is_default = !route.to.ip.is_ipv4() && route.metric == 0;
+    let metric = if is_default { six::METRIC } else { route.metric };
     netlink::Route {
-        id: RouteId { table: MAIN, to: route.to, tos: 0, metric },
+        id: RouteId { table: route.table, to: route.to, tos: 0, metric },
         kind: route.kind.kind(),
         next_hops: Vec::new(),
         group: None,

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use netlink::Prefix;
 
-use crate::config::interface_of;
+use crate::config::{in_table, interface_of};
 use crate::{Interface, Mode, Origin, RouterConfig, six};
 
 /// Longest interface name in octets (`IFNAMSIZ`, without the terminating NUL).
@@ -74,6 +74,16 @@ pub enum Fault {
         /// Name of the interface.
         interface: String,
     },
+    /// An interface is a port of a VRF that the router does not have, or cannot be a port.
+    #[error("`{interface}` cannot be a port of the VRF of table {table}: {why}")]
+    Vrf {
+        /// Name of the interface.
+        interface: String,
+        /// Number of the table.
+        table: u32,
+        /// The reason.
+        why: &'static str,
+    },
     /// Only a pair has another end, at which frames can wait.
     #[error(
         "`{interface}` cannot have a queue at its other end: it is no end of a veth pair that ringroad creates"
@@ -106,6 +116,7 @@ pub fn check(wanted: &RouterConfig) -> Result<(), Fault> {
     check_once(wanted)?;
     check_places(wanted)?;
     check_vlans(wanted)?;
+    check_vrfs(wanted)?;
     let others = wanted.spread.iter().map(|route| route.to).chain(wanted.typed.iter().map(|route| route.to));
     match wanted.routes.iter().map(|route| route.to).chain(others).find(|to| !is_network(*to)) {
         Some(to) => Err(Fault::Network { to }),
@@ -123,13 +134,13 @@ fn check_interface(interface: &Interface) -> Result<(), Fault> {
         }
         Origin::Macvlan { parent: link, .. } | Origin::Moved { link } => named(link)?,
         Origin::Vlan { lower, .. } | Origin::ServiceVlan { lower, .. } => named(lower)?,
-        Origin::External => {}
+        Origin::Vrf { .. } | Origin::External => {}
     }
     let name = || interface.name.clone();
     if interface.mac.is_some_and(|mac| mac[0] & 1 != 0 || mac == [0; 6]) {
         return Err(Fault::Mac { interface: name() });
     }
-    let has_no_napi = interface.is_vlan() || matches!(interface.origin, Origin::Macvlan { .. });
+    let has_no_napi = !interface.is_nic() || matches!(interface.origin, Origin::Macvlan { .. });
     if interface.threaded && has_no_napi {
         return Err(Fault::Threaded { interface: name() });
     }
@@ -162,17 +173,15 @@ fn check_once(wanted: &RouterConfig) -> Result<(), Fault> {
         Origin::Moved { link } => Some(format!("`{link}` of the host")),
         Origin::Vlan { lower, id } => Some(format!("VLAN {id} of `{lower}`")),
         Origin::ServiceVlan { lower, id } => Some(format!("service VLAN {id} of `{lower}`")),
+        Origin::Vrf { table } => Some(format!("the table {table} of a VRF")),
         _ => None,
     });
     let addresses = wanted.interfaces.iter().flat_map(|interface| {
         interface.addresses.iter().map(move |own| format!("the address {own} of `{}`", interface.name))
     });
-    let routes = wanted.routes.iter().map(|route| match route.metric {
-        0 => format!("the route to {}", route.to),
-        metric => format!("the route to {} of metric {metric}", route.to),
-    });
-    let spread = wanted.spread.iter().map(|route| format!("the route to {}", route.to));
-    let typed = wanted.typed.iter().map(|route| format!("the route to {}", route.to));
+    let routes = wanted.routes.iter().map(|route| id((route.to, route.table), route.metric));
+    let spread = wanted.spread.iter().map(|route| id((route.to, route.table), 0));
+    let typed = wanted.typed.iter().map(|route| id((route.to, route.table), route.metric));
     let neighbours =
         wanted.neighbours.iter().map(|one| format!("the neighbour {} of `{}`", one.ip, one.interface));
     let mut seen = BTreeSet::new();
@@ -181,6 +190,15 @@ fn check_once(wanted: &RouterConfig) -> Result<(), Fault> {
     match all.find(|what| !seen.insert(what.clone())) {
         Some(what) => Err(Fault::Twice { what }),
         None => Ok(()),
+    }
+}
+
+/// Describes a route by what has to be unique.
+fn id((to, table): (Prefix, u32), metric: u32) -> String {
+    let place = in_table(table);
+    match metric {
+        0 => format!("the route to {to}{place}"),
+        metric => format!("the route to {to}{place} of metric {metric}"),
     }
 }
 
@@ -210,6 +228,20 @@ fn check_vlans(wanted: &RouterConfig) -> Result<(), Fault> {
             return Err(Fault::NoInterface { what, interface });
         }
         before.insert(&own.name);
+    }
+    Ok(())
+}
+
+/// Checks that the VRF of each port exists. Neither a VRF nor what only carries VLANs is a port.
+fn check_vrfs(wanted: &RouterConfig) -> Result<(), Fault> {
+    for own in &wanted.interfaces {
+        let Some(table) = own.vrf else { continue };
+        let why = match wanted.vrf(table) {
+            None => "the router has no such VRF",
+            Some(_) if own.is_vrf() || own.is_service() => "only a NIC or a VLAN is a port of one",
+            Some(_) => continue,
+        };
+        return Err(Fault::Vrf { interface: own.name.clone(), table, why });
     }
     Ok(())
 }

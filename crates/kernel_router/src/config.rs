@@ -13,6 +13,8 @@ use crate::{Mode, SpreadRoute, TypedRoute, six};
 pub(crate) const FORWARD: &str = "net/ipv4/ip_forward";
 /// Keeps the secondary addresses of a network when its primary address is removed.
 const PROMOTE: &str = "net/ipv4/conf/all/promote_secondaries";
+/// The table that is used unless a rule or a VRF selects another one.
+pub const MAIN: u32 = 254;
 
 /// Desired configuration of a router.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,7 +23,7 @@ pub struct RouterConfig {
     pub name: String,
     /// Name of its namespace in /run/netns, for `ip netns exec`; `None`: not published.
     pub published: Option<String>,
-    /// Interfaces.
+    /// Interfaces. VRFs may have any place: they are made before their ports, and removed after them.
     pub interfaces: Vec<Interface>,
     /// Static routes.
     pub routes: Vec<Route>,
@@ -56,6 +58,8 @@ pub struct Interface {
     /// Queueing discipline at the other end of a pair: where frames wait that this end has no room for. The kernel removes it if
     /// somebody moves that end into another namespace.
     pub queue: Option<Queue>,
+    /// Table of the VRF of which it is a port; `None`: of none.
+    pub vrf: Option<u32>,
 }
 
 /// Type of an interface, and where it comes from.
@@ -98,6 +102,11 @@ pub enum Origin {
         /// Number of the VLAN, 1 to 4094.
         id: u16,
     },
+    /// A VRF: packets that arrive at its ports are routed by its table.
+    Vrf {
+        /// Number of the table.
+        table: u32,
+    },
     /// An interface that another party puts into the namespace and removes: the other end of a pair, or a TAP.
     External,
 }
@@ -125,6 +134,8 @@ pub struct Route {
     /// Metric: of several routes to one network, the one with the smallest is used. 0: the kernel's default, which is 1024 for
     /// IPv6.
     pub metric: u32,
+    /// Number of the table: [`MAIN`], or that of a VRF.
+    pub table: u32,
 }
 
 /// A permanent neighbour, which is never resolved.
@@ -149,6 +160,18 @@ impl RouterConfig {
     /// Returns its interface of this name.
     pub(crate) fn interface(&self, name: &str) -> Option<&Interface> {
         self.interfaces.iter().find(|interface| interface.name == name)
+    }
+
+    /// Returns the VRF with this table.
+    pub(crate) fn vrf(&self, table: u32) -> Option<&Interface> {
+        self.interfaces.iter().find(|interface| interface.origin == Origin::Vrf { table })
+    }
+
+    /// Returns true if a family of packets needs VRFs to come before the router's own addresses, which the kernel otherwise finds in
+    /// each VRF.
+    pub(crate) fn moves_rule(&self, is_ipv4: bool) -> bool {
+        let is_used = || is_ipv4 || self.interfaces.iter().any(six::takes_part);
+        self.interfaces.iter().any(Interface::is_vrf) && is_used()
     }
 
     /// Returns true if an interface, and those below it, are to be up.
@@ -208,6 +231,7 @@ impl Interface {
             addresses: Vec::new(),
             threaded: false,
             queue: None,
+            vrf: None,
         }
     }
 
@@ -224,6 +248,16 @@ impl Interface {
     /// Returns true if it only carries VLANs.
     pub fn is_service(&self) -> bool {
         matches!(self.origin, Origin::ServiceVlan { .. })
+    }
+
+    /// Returns true if it is a VRF, at which no frame arrives.
+    pub fn is_vrf(&self) -> bool {
+        matches!(self.origin, Origin::Vrf { .. })
+    }
+
+    /// Returns true if it stands for a NIC: it is neither a VLAN nor a VRF.
+    pub fn is_nic(&self) -> bool {
+        !self.is_vlan() && !self.is_vrf()
     }
 
     fn as_it_is(&mut self) {
@@ -258,6 +292,7 @@ impl fmt::Display for Origin {
             Self::Moved { link } => write!(out, "`{link}` of the host"),
             Self::Vlan { lower, id } => write!(out, "VLAN {id} of `{lower}`"),
             Self::ServiceVlan { lower, id } => write!(out, "service VLAN {id} of `{lower}`"),
+            Self::Vrf { table } => write!(out, "a VRF of table {table}"),
             Self::External => out.write_str("an existing interface"),
         }
     }
@@ -288,10 +323,20 @@ impl fmt::Display for Route {
         if let Some(via) = self.via {
             write!(out, " via {via}")?;
         }
-        write!(out, " dev {}", self.interface)?;
-        match self.metric {
-            0 => Ok(()),
-            metric => write!(out, " metric {metric}"),
-        }
+        write!(out, " dev {}{}", self.interface, in_table(self.table))?;
+        write_metric(out, self.metric)
+    }
+}
+
+/// Formats the table of a route: nothing for the main one.
+pub(crate) fn in_table(table: u32) -> String {
+    if table == MAIN { String::new() } else { format!(" table {table}") }
+}
+
+/// Writes the metric of a route, unless it is the kernel's default.
+pub(crate) fn write_metric(out: &mut fmt::Formatter<'_>, metric: u32) -> fmt::Result {
+    match metric {
+        0 => Ok(()),
+        metric => write!(out, " metric {metric}"),
     }
 }

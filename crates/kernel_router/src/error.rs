@@ -210,6 +210,9 @@ fn of_interface(origin: &Origin, errno: Errno) -> Option<String> {
         (Origin::Vlan { lower, .. } | Origin::ServiceVlan { lower, .. }, Errno::RANGE) => {
             format!("its MTU is larger than that of `{lower}`")
         }
+        (Origin::Vrf { .. }, Errno::OPNOTSUPP) => {
+            "this kernel has no VRFs: load them (`modprobe vrf`), or write another engine".to_owned()
+        }
         (Origin::Moved { link }, Errno::NODEV) => format!("the host has no interface `{link}`"),
         (Origin::Moved { link }, Errno::INVAL) => {
             format!("`{link}` cannot leave its namespace: its driver does not support that")

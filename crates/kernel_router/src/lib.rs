@@ -43,7 +43,7 @@ mod step;
 mod typed;
 
 pub use check::{Fault, check};
-pub use config::{Interface, Neighbour, Origin, PeerNamespace, Route, RouterConfig, interface_sysctl};
+pub use config::{Interface, MAIN, Neighbour, Origin, PeerNamespace, Route, RouterConfig, interface_sysctl};
 pub use counters::{Counters, InterfaceCounters, PacketCounters};
 pub use error::Error;
 pub use leftover::{Leftover, MovedInterface, OtherEnd};

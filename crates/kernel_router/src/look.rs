@@ -3,18 +3,23 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
-use netlink::{Address, Link, Neighbour as Found, Route as Entered, RouteKind, State};
+use netlink::{Address, Link, Neighbour as Found, Route as Entered, RouteId, RouteKind, Rule, State};
 
 use crate::error::Refusal;
 use crate::executor::OwnNamespace;
 use crate::managed::ManagedObjects;
-use crate::{ObservedInterface, ObservedState, Origin, Route, RouteType, RouterConfig, TypedRoute, spread};
+use crate::{
+    ObservedInterface, ObservedState, Origin, Route, RouteType, RouterConfig, TypedRoute, six, spread,
+};
 
 /// Routing protocol number that distinguishes the router's own routes (RTPROT_*; numbers from 32 are available
 /// to user space).
 pub(crate) const PROTOCOL: u8 = 114;
-/// The table that is used unless a rule selects another one.
-pub(crate) const MAIN: u32 = 254;
+/// The table of the router's own addresses, for all packets that no VRF has.
+pub(crate) const LOCAL: u32 = 255;
+/// Priorities of the rule of that table: first, and behind those of VRFs, which the kernel gives 1000.
+pub(crate) const FIRST: u32 = 0;
+pub(crate) const BEHIND: u32 = 32765;
 
 /// Reads the state of the known objects of a router's namespace. The calling thread is inside.
 pub(crate) fn look(
@@ -38,6 +43,9 @@ pub(crate) fn look(
     seen.spread = spread::look(own, &routes, &names)?;
     seen.typed = routes.iter().filter_map(typed_of).collect();
     look_at_threads(own, known, &mut seen)?;
+    if known.has_vrfs {
+        seen.moved_rules = moved_rules(&own.kernel.all::<Rule>()?);
+    }
     for key in wanted.sysctls.keys() {
         if let Some(value) = netns::sysctl(key)? {
             seen.sysctls.insert(key.clone(), value);
@@ -72,7 +80,25 @@ fn present(
         threaded: false,
         // It is at the other end, which `Executor::look_at_queues` may find.
         queue: wanted.interface(&link.name).and_then(|interface| interface.queue),
+        vrf: link.master.and_then(|master| vrf_of(own, master)),
     })
+}
+
+/// Returns the table of the VRF with this index; `None`: it is none of the router's VRFs.
+fn vrf_of(own: &OwnNamespace, index: u32) -> Option<u32> {
+    own.made.values().find_map(|(made, origin)| match origin {
+        Origin::Vrf { table } if *made == index => Some(*table),
+        _ => None,
+    })
+}
+
+/// Returns the families whose rule of table `local` is behind those of VRFs: IPv4 is true.
+fn moved_rules(rules: &[Rule]) -> BTreeSet<bool> {
+    let has = |is_ipv4: bool, priority: u32| {
+        let is_it = |rule: &&Rule| rule.table == Some(LOCAL) && rule.priority == priority;
+        rules.iter().filter(is_it).any(|rule| rule.from.ip.is_ipv4() == is_ipv4)
+    };
+    [true, false].into_iter().filter(|family| has(*family, BEHIND) && !has(*family, FIRST)).collect()
 }
 
 fn look_at_addresses(
@@ -113,18 +139,19 @@ fn look_at_neighbours(
 
 /// Returns `None` for a route of another program.
 fn route_of(route: &Entered, names: &BTreeMap<u32, String>) -> Option<Route> {
-    let is_ours = route.protocol == PROTOCOL && route.id.table == MAIN && route.kind == RouteKind::Unicast;
-    let is_ours = is_ours && route.group.is_none();
+    let is_ours = route.protocol == PROTOCOL && route.kind == RouteKind::Unicast && route.group.is_none();
     let [hop] = route.next_hops.as_slice() else { return None };
     let interface = names.get(&hop.index).filter(|_| is_ours)?.clone();
-    Some(Route { to: route.id.to, via: hop.via, interface, metric: route.id.metric })
+    let RouteId { to, metric, table, .. } = route.id;
+    Some(Route { to, via: hop.via, interface, metric, table })
 }
 
 /// Returns `None` for a route of another program, and for one that forwards.
 fn typed_of(route: &Entered) -> Option<TypedRoute> {
-    let is_ours = route.protocol == PROTOCOL && route.id.table == MAIN;
-    let kind = RouteType::of(route.kind).filter(|_| is_ours)?;
-    Some(TypedRoute { to: route.id.to, kind })
+    let kind = RouteType::of(route.kind).filter(|_| route.protocol == PROTOCOL)?;
+    let RouteId { to, metric, table, .. } = route.id;
+    let is_default = !to.ip.is_ipv4() && metric == six::METRIC;
+    Some(TypedRoute { to, kind, metric: if is_default { 0 } else { metric }, table })
 }
 
 fn look_at_threads(

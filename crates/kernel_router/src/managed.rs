@@ -21,6 +21,8 @@ pub(crate) struct ManagedObjects {
     pub(crate) threaded: BTreeSet<String>,
     /// Pairs with a queueing discipline at the other end, in the present, the former or the new configuration.
     pub(crate) queued: BTreeSet<String>,
+    /// True if there is a VRF in one of the configurations.
+    pub(crate) has_vrfs: bool,
 }
 
 impl ManagedObjects {
@@ -32,6 +34,7 @@ impl ManagedObjects {
             self.given.extend((interface.origin == Origin::External).then(|| name.clone()));
             self.threaded.extend(interface.threaded.then(|| name.clone()));
             self.queued.extend(interface.queue.map(|_| name.clone()));
+            self.has_vrfs |= interface.is_vrf();
         }
         let neighbours = wanted.neighbours.iter().map(|one| (one.interface.clone(), one.ip));
         self.neighbours.extend(neighbours);

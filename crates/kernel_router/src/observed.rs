@@ -23,6 +23,8 @@ pub struct ObservedState {
     pub neighbours: BTreeMap<(String, IpAddr), Mac>,
     /// Values of the configured parameters that this kernel has.
     pub sysctls: BTreeMap<String, String>,
+    /// Families whose rule of table `local` is behind those of VRFs; IPv4 is true.
+    pub moved_rules: BTreeSet<bool>,
 }
 
 /// An observed interface.
@@ -44,4 +46,6 @@ pub struct ObservedInterface {
     pub threaded: bool,
     /// Queueing discipline at the other end of the pair; that of an end which was moved or renamed counts as the desired one.
     pub queue: Option<Queue>,
+    /// Table of the router's VRF of which it is a port.
+    pub vrf: Option<u32>,
 }

@@ -12,6 +12,9 @@
 //! * an interface whose Ethernet address changes loses its neighbours (`neigh_changeaddr`);
 //! * an interface that goes down or loses its carrier loses its next hops of groups: they are planned only where there is carrier,
 //!   so that a second plan lays the routes of interfaces that the first one has created;
+//! * an interface that becomes a port of a VRF, or is one no longer, loses its routes and its IPv6 addresses (`cycle_netdev` of
+//!   drivers/net/vrf.c), and so it is down meanwhile, with the VLANs on it;
+//! * a VRF that is deleted loses its ports, which leave it before;
 //! * a namespace in which IPv6 is disabled loses its IPv6 routes that forward nothing, because they belong to `lo`.
 
 use std::cmp::Reverse;
@@ -77,6 +80,25 @@ fn staying<'a>(
     stays.then_some((present, interface))
 }
 
+/// Returns true if an interface stays in the VRF in which it is, or in none.
+fn keeps_vrf(now: &RouterConfig, seen: &ObservedState, name: &str) -> bool {
+    let Some((present, interface)) = staying(now, seen, name) else { return false };
+    let stays = |table: u32| now.vrf(table).is_some_and(|vrf| staying(now, seen, &vrf.name).is_some());
+    present.vrf == interface.vrf && interface.vrf.is_none_or(stays)
+}
+
+/// Returns the observed and the desired interface, if it stays, and is not set down for another VRF: its own or that of an interface
+/// below it.
+fn undisturbed<'a>(
+    now: &'a RouterConfig,
+    seen: &'a ObservedState,
+    name: &str,
+) -> Option<(&'a ObservedInterface, &'a Interface)> {
+    let (present, interface) = staying(now, seen, name).filter(|_| keeps_vrf(now, seen, name))?;
+    let is_held = interface.lower().is_none_or(|lower| undisturbed(now, seen, lower).is_some());
+    is_held.then_some((present, interface))
+}
+
 /// Returns the number of interfaces below an observed one.
 fn depth(seen: &ObservedState, name: &str) -> usize {
     let below = |name: &str| seen.interfaces.get(name)?.origin.as_ref()?.lower();
@@ -85,7 +107,7 @@ fn depth(seen: &ObservedState, name: &str) -> usize {
 
 /// Returns the routes with several gateways that can be laid: by the interfaces that have carrier, and have existed before.
 fn connected(now: &RouterConfig, seen: &ObservedState) -> Vec<SpreadRoute> {
-    let is_usable = |name: &str| staying(now, seen, name).is_some_and(|(present, _)| present.carrier);
+    let is_usable = |name: &str| undisturbed(now, seen, name).is_some_and(|(present, _)| present.carrier);
     let mut all = now.spread.clone();
     all.iter_mut().for_each(|route| route.ways.retain(|way| is_usable(&way.interface)));
     all.retain(|route| !route.ways.is_empty());
@@ -122,9 +144,14 @@ impl<'a> Plan<'a> {
         staying(self.now, self.seen, name)
     }
 
+    /// Returns the observed and the desired interface, if it stays, and is not set down for another VRF.
+    fn undisturbed(&self, name: &str) -> Option<(&'a ObservedInterface, &'a Interface)> {
+        undisturbed(self.now, self.seen, name)
+    }
+
     /// Returns true if the routes and neighbours of this family survive the changes of an interface.
     fn holds(&self, name: &str, is_v4: bool) -> bool {
-        let Some((present, interface)) = self.staying(name) else { return false };
+        let Some((present, interface)) = self.undisturbed(name) else { return false };
         let [before, after] = [has_v4(present.addresses.iter()), has_v4(interface.addresses.iter())];
         let is_kept = has_v4(present.addresses.iter().filter(|own| interface.addresses.contains(own)));
         // Undoing a change that adds the first IPv4 address removes the last one.
@@ -190,27 +217,41 @@ impl<'a> Plan<'a> {
         let seen = self.seen;
         for (name, present) in &seen.interfaces {
             let wanted = self.staying(name).map(|(_, interface)| interface);
-            let is_left = |own: &Prefix| wanted.is_some_and(|interface| interface.addresses.contains(own));
+            let is_undisturbed = self.undisturbed(name).is_some();
+            let is_left = |own: &Prefix| {
+                let is_held = is_undisturbed || own.ip.is_ipv4();
+                is_held && wanted.is_some_and(|interface| interface.addresses.contains(own))
+            };
             let left = present.addresses.iter().filter(|own| !is_left(own));
             self.steps.extend(left.map(|own| Step::Remove(address(name, *own))));
         }
     }
 
-    /// Turns off threaded NAPI, sets interfaces down, and removes interfaces, with the queues at their other ends.
+    /// Turns off threaded NAPI, sets interfaces down, lets them leave their VRFs, and removes interfaces, with the queues at their other
+    /// ends.
     fn remove_interfaces(&mut self) {
         let seen = self.seen;
         let mut all: Vec<(&String, &ObservedInterface)> = seen.interfaces.iter().collect();
-        // VLANs before the interfaces below them.
-        all.sort_by_key(|(name, _)| Reverse(depth(seen, name)));
+        // VLANs before the interfaces below them, VRFs after their ports.
+        let is_vrf = |present: &ObservedInterface| matches!(present.origin, Some(Origin::Vrf { .. }));
+        all.sort_by_key(|(name, present)| (is_vrf(present), Reverse(depth(seen, name))));
         for (name, present) in all {
             let staying = self.staying(name).map(|(_, interface)| interface);
+            let undisturbed = self.undisturbed(name).map(|(_, interface)| interface);
             let mut unset = |is_on: bool, stays_on: bool, setting: fn(bool) -> Setting| {
                 if is_on && !stays_on {
                     self.steps.push(set(name, setting(true), setting(false)));
                 }
             };
-            unset(present.threaded, staying.is_some_and(|interface| interface.threaded), Setting::Threaded);
-            unset(present.up, staying.is_some_and(|interface| interface.up), Setting::Up);
+            unset(
+                present.threaded,
+                undisturbed.is_some_and(|interface| interface.threaded),
+                Setting::Threaded,
+            );
+            unset(present.up, undisturbed.is_some_and(|interface| interface.up), Setting::Up);
+            if present.vrf.is_some() && !keeps_vrf(self.now, seen, name) {
+                self.steps.push(set(name, Setting::Vrf(present.vrf), Setting::Vrf(None)));
+            }
             if staying.is_none() && present.queue.is_some() {
                 self.steps.push(set(name, Setting::Queue(present.queue), Setting::Queue(None)));
             }
@@ -226,9 +267,21 @@ impl<'a> Plan<'a> {
                 self.steps.push(Step::Remove(Object::Interface(made)));
             }
         }
+        let rules = self.misplaced_rules(false).into_iter().map(Step::Remove);
+        self.steps.extend(rules);
     }
 
-    /// Sets the parameters of the whole namespace.
+    /// Returns the rules of table `local` that should be behind those of VRFs and are not, or that are and should not be.
+    fn misplaced_rules(&self, should_be: bool) -> Vec<Object> {
+        let is_misplaced = |is_ipv4: &bool| {
+            let is_moved = self.seen.moved_rules.contains(is_ipv4);
+            self.now.moves_rule(*is_ipv4) == should_be && is_moved != should_be
+        };
+        let families = [true, false].into_iter().filter(is_misplaced);
+        families.map(|is_ipv4| Object::LocalRule { is_ipv4 }).collect()
+    }
+
+    /// Sets the parameters of the whole namespace, and the places of its rules.
     fn set_parameters(&mut self) {
         let (now, seen) = (self.now, self.seen);
         let first = now.sysctls.get_key_value(FORWARD);
@@ -241,13 +294,17 @@ impl<'a> Plan<'a> {
                 self.steps.push(Step::Parameter { key: key.clone(), from: is.cloned(), to: value.clone() });
             }
         }
+        let rules = self.misplaced_rules(true).into_iter().map(Step::Add);
+        self.steps.extend(rules);
     }
 
     /// Adds interfaces, and sets their properties.
     fn add_interfaces(&mut self) {
         let now = self.now;
         self.lower_vlans();
-        for interface in &now.interfaces {
+        let (vrfs, others): (Vec<&Interface>, Vec<_>) =
+            now.interfaces.iter().partition(|interface| interface.is_vrf());
+        for interface in vrfs.into_iter().chain(others) {
             let name = &interface.name;
             match self.staying(name) {
                 Some((present, _)) => self.change(interface, present),
@@ -263,7 +320,10 @@ impl<'a> Plan<'a> {
             if has != interface.queue {
                 self.steps.push(set(name, Setting::Queue(has), Setting::Queue(interface.queue)));
             }
-            if interface.up && !self.staying(name).is_some_and(|(present, _)| present.up) {
+            if interface.vrf.is_some() && !keeps_vrf(now, self.seen, name) {
+                self.steps.push(set(name, Setting::Vrf(None), Setting::Vrf(interface.vrf)));
+            }
+            if interface.up && !self.undisturbed(name).is_some_and(|(present, _)| present.up) {
                 self.steps.push(set(name, Setting::Up(false), Setting::Up(true)));
             }
         }
@@ -316,7 +376,10 @@ impl<'a> Plan<'a> {
         let now = self.now;
         for interface in &now.interfaces {
             let has = self.staying(&interface.name).map(|(present, _)| &present.addresses);
-            let new = interface.addresses.iter().filter(|own| !has.is_some_and(|has| has.contains(*own)));
+            let is_undisturbed = self.undisturbed(&interface.name).is_some();
+            let is_held = |own: &Prefix| is_undisturbed || own.ip.is_ipv4();
+            let is_there = |own: &Prefix| is_held(own) && has.is_some_and(|has| has.contains(own));
+            let new = interface.addresses.iter().filter(|own| !is_there(own));
             self.steps.extend(new.map(|own| Step::Add(address(&interface.name, *own))));
         }
         let neighbours = now.neighbours.iter().filter(|neighbour| !self.has_neighbour(neighbour));
@@ -331,7 +394,7 @@ impl<'a> Plan<'a> {
         let laid: Vec<Step> = neighbours.chain(routes).chain(spread).chain(typed).map(Step::Add).collect();
         self.steps.extend(laid);
         for interface in now.interfaces.iter().filter(|interface| interface.threaded) {
-            if !self.staying(&interface.name).is_some_and(|(present, _)| present.threaded) {
+            if !self.undisturbed(&interface.name).is_some_and(|(present, _)| present.threaded) {
                 self.steps.push(set(&interface.name, Setting::Threaded(false), Setting::Threaded(true)));
             }
         }

@@ -216,7 +216,7 @@ impl Router {
         let statistics = self.own.kernel.statistics().map_err(asking)?;
         let interfaces = statistics.iter().filter_map(|(index, counted)| {
             let interface = self.wanted.interface(names.get(index)?);
-            let interface = interface.filter(|interface| !interface.is_service())?;
+            let interface = interface.filter(|interface| !interface.is_service() && !interface.is_vrf())?;
             Some((interface.name.clone(), InterfaceCounters::from(counted)))
         });
         let interfaces = interfaces.collect();

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use netlink::Prefix;
 
-use crate::Interface;
+use crate::{Interface, Origin};
 
 /// Enables IPv6 forwarding.
 const FORWARD: &str = "net/ipv6/conf/all/forwarding";
@@ -34,7 +34,10 @@ pub(crate) fn sysctls(interfaces: &[Interface]) -> Vec<(String, &'static str)> {
     let mut all: Vec<(String, &str)> = NO_IPV6.map(|key| (key.to_owned(), disabled)).into();
     if is_used {
         all.push((FORWARD.to_owned(), "1"));
-        all.extend(interfaces.iter().flat_map(of_interface));
+        all.extend(interfaces.iter().flat_map(|interface| match interface.origin {
+            Origin::Vrf { table } => of_vrf(&interface.name, has_port(interfaces, table)),
+            _ => of_interface(interface),
+        }));
     }
     all
 }
@@ -47,6 +50,19 @@ fn of_interface(interface: &Interface) -> Vec<(String, &'static str)> {
     let is_given = interface.addresses.iter().any(|own| is_link_local(*own));
     let generate = (GENERATE, if is_given { "1" } else { "0" });
     OF_ROUTERS.into_iter().chain([generate]).map(set).collect()
+}
+
+/// Returns true if a port of the VRF with this table takes part in IPv6.
+fn has_port(interfaces: &[Interface], table: u32) -> bool {
+    interfaces.iter().any(|interface| interface.vrf == Some(table) && takes_part(interface))
+}
+
+/// Parameters of a VRF. The kernel delivers the IPv6 packets of its ports by it; it sends none by itself, as it has no address.
+fn of_vrf(name: &str, has_port: bool) -> Vec<(String, &'static str)> {
+    let used = [(DISABLE, "0"), ("accept_ra", "0"), (GENERATE, "1")];
+    let unused = [(DISABLE, "1")];
+    let all: &[(&str, &'static str)] = if has_port { &used } else { &unused };
+    all.iter().map(|(key, value)| (sysctl(name, key), *value)).collect()
 }
 
 fn is_link_local(own: Prefix) -> bool {

@@ -12,10 +12,11 @@ use std::net::IpAddr;
 use netlink::{NextHopKind, NextHopObject, Prefix, Route as Entered, RouteId, RouteKind};
 use rustix::io::Errno;
 
+use crate::config::in_table;
 use crate::error::Refusal;
 use crate::executor::{Executor, OwnNamespace};
 use crate::leftover::is_errno;
-use crate::look::{MAIN, PROTOCOL};
+use crate::look::PROTOCOL;
 use crate::six;
 
 /// Smallest number of an object of ours.
@@ -30,6 +31,8 @@ pub struct SpreadRoute {
     pub to: Prefix,
     /// Its gateways, each once, in ascending order.
     pub ways: BTreeSet<Way>,
+    /// Number of the table: [`crate::MAIN`], or that of a VRF.
+    pub table: u32,
 }
 
 /// A gateway of such a route.
@@ -56,14 +59,14 @@ impl fmt::Display for Way {
 impl fmt::Display for SpreadRoute {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "{}", self.to)?;
-        self.ways.iter().try_for_each(|way| write!(out, " {way}"))
+        self.ways.iter().try_for_each(|way| write!(out, " {way}"))?;
+        out.write_str(&in_table(self.table))
     }
 }
 
 /// Returns true if a route is one of ours, by a group of next hops.
 fn is_ours(route: &Entered) -> bool {
-    let is_plain = route.kind == RouteKind::Unicast && route.id.table == MAIN;
-    is_plain && route.protocol == PROTOCOL && route.group.is_some()
+    route.kind == RouteKind::Unicast && route.protocol == PROTOCOL && route.group.is_some()
 }
 
 /// Returns true if an object of ours may have this number.
@@ -87,7 +90,8 @@ pub(crate) fn look(
             let (via, index) = objects.gateway(id)?;
             Some(Way { via, interface: names.get(&index)?.clone(), weight })
         };
-        Some(SpreadRoute { to: route.id.to, ways: members.into_iter().filter_map(way).collect() })
+        let ways = members.into_iter().filter_map(way).collect();
+        Some(SpreadRoute { to: route.id.to, ways, table: route.id.table })
     };
     Ok(routes.iter().filter(|route| is_ours(route)).filter_map(of).collect())
 }
@@ -148,7 +152,8 @@ impl Executor<'_> {
     /// Removes a route and what it used. Succeeds if the kernel has removed it already.
     pub(crate) fn gather(&mut self, route: &SpreadRoute) -> Result<(), Refusal> {
         let ours = self.own.kernel.routes_of_protocol(PROTOCOL, is_ours)?;
-        for entered in ours.iter().filter(|entered| entered.id.to == route.to) {
+        let is_it = |entered: &&Entered| (entered.id.to, entered.id.table) == (route.to, route.table);
+        for entered in ours.iter().filter(is_it) {
             match self.own.kernel.remove_route(entered) {
                 Err(e) if !is_errno(&e, Errno::SRCH) => return Err(e.into()),
                 _ => {}
@@ -178,7 +183,7 @@ impl Executor<'_> {
         }
         let metric = if route.to.ip.is_ipv4() { 0 } else { six::METRIC };
         kernel.insert_route(&Entered {
-            id: RouteId { table: MAIN, to: route.to, tos: 0, metric },
+            id: RouteId { table: route.table, to: route.to, tos: 0, metric },
             kind: RouteKind::Unicast,
             next_hops: Vec::new(),
             group: Some(group),

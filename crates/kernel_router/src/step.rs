@@ -53,6 +53,12 @@ pub enum Object {
     TypedRoute(TypedRoute),
     /// A permanent neighbour.
     Neighbour(Neighbour),
+    /// The place of the rule of table `local` behind those of VRFs. Otherwise it is the first one, by which packets in a VRF reach
+    /// addresses that the router has outside of it.
+    LocalRule {
+        /// True for IPv4, false for IPv6.
+        is_ipv4: bool,
+    },
 }
 
 /// An interface as it is created or moved in.
@@ -81,6 +87,8 @@ pub enum Setting {
     Threaded(bool),
     /// Queueing discipline at the other end of the pair; `None`: the default one.
     Queue(Option<Queue>),
+    /// Table of the VRF of which it is a port; `None`: of none.
+    Vrf(Option<u32>),
 }
 
 impl Step {
@@ -119,7 +127,7 @@ impl Object {
             Self::Interface(made) => Some(&made.interface),
             Self::Address { interface, .. } => Some(interface),
             Self::Route(route) => Some(&route.interface),
-            Self::SpreadRoute(_) | Self::TypedRoute(_) => None,
+            Self::SpreadRoute(_) | Self::TypedRoute(_) | Self::LocalRule { .. } => None,
             Self::Neighbour(neighbour) => Some(&neighbour.interface),
         }
     }
@@ -144,6 +152,10 @@ impl fmt::Display for Object {
             Self::Neighbour(Neighbour { ip, mac, .. }) => {
                 write!(out, "the neighbour {ip} {}", MacDisplay(mac))
             }
+            Self::LocalRule { is_ipv4 } => {
+                let family = if *is_ipv4 { "IPv4" } else { "IPv6" };
+                write!(out, "the rule of table local for {family} behind those of VRFs")
+            }
         }
     }
 }
@@ -159,6 +171,8 @@ impl fmt::Display for Setting {
             Self::Threaded(false) => out.write_str("no threaded NAPI"),
             Self::Queue(Some(queue)) => write!(out, "a {queue} at the other end"),
             Self::Queue(None) => out.write_str("no queue at the other end"),
+            Self::Vrf(Some(table)) => write!(out, "a port of the VRF of table {table}"),
+            Self::Vrf(None) => out.write_str("in no VRF"),
         }
     }
 }

@@ -6,4 +6,5 @@ mod orders;
 mod plans;
 mod threads;
 mod vlans;
+mod vrfs;
 mod words;

@@ -4,6 +4,8 @@ use std::fmt;
 
 use netlink::{Prefix, RouteKind};
 
+use crate::config::{in_table, write_metric};
+
 /// Treatment of packets by such a route; the names are those of iproute2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RouteType {
@@ -48,10 +50,15 @@ pub struct TypedRoute {
     pub to: Prefix,
     /// Treatment of packets to it.
     pub kind: RouteType,
+    /// Metric; 0: the kernel's default.
+    pub metric: u32,
+    /// Number of the table: [`crate::MAIN`], or that of a VRF.
+    pub table: u32,
 }
 
 impl fmt::Display for TypedRoute {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "{} {}", self.kind.name(), self.to)
+        write!(out, "{} {}{}", self.kind.name(), self.to, in_table(self.table))?;
+        write_metric(out, self.metric)
     }
 }

@@ -137,9 +137,7 @@ impl Kind {
             Self::Macvlan { lower, mode } => {
                 (Some(lower), InfoKind::MacVlan, InfoData::MacVlan(vec![InfoMacVlan::Mode(mode.into())]))
             }
-            Self::Vlan { lower, id } => {
-                (Some(lower), InfoKind::Vlan, InfoData::Vlan(vec![InfoVlan::Id(id)]))
-            }
+            Self::Vlan { lower, id } => (Some(lower), InfoKind::Vlan, InfoData::Vlan(vec![InfoVlan::Id(id)])),
             Self::ServiceVlan { lower, id } => {
                 let protocol = InfoVlan::Protocol(VlanProtocol::Ieee8021Ad);
                 (Some(lower), InfoKind::Vlan, InfoData::Vlan(vec![InfoVlan::Id(id), protocol]))

@@ -51,6 +51,10 @@ impl Router {
         for interface in &self.wanted.interfaces {
             let name = interface.name.as_str();
             let old = self.own.made.get(name);
+            if interface.is_vrf() {
+                // It ends with the old namespace, and its ports leave it when they are moved.
+                continue;
+            }
             if interface.is_vlan() {
                 // It is made again in the new namespace, which is not possible as long as there is one.
                 match self.own.index(name).and_then(|index| self.own.kernel.delete_link(index)) {

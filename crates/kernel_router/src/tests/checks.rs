@@ -3,7 +3,7 @@
 use netlink::Prefix;
 
 use crate::{
-    Fault, Interface, Mode, Neighbour, Origin, PeerNamespace, Queue, QueueKind, Route, RouteType,
+    Fault, Interface, MAIN, Mode, Neighbour, Origin, PeerNamespace, Queue, QueueKind, Route, RouteType,
     RouterConfig, TypedRoute, check, interface_sysctl,
 };
 
@@ -33,7 +33,13 @@ fn what_can_be_is_not_refused() {
     let mut wanted = edge();
     wanted.published = Some("edge".to_owned());
     wanted.interfaces[0].addresses = vec![prefix([192, 0, 2, 1], 24)];
-    let to = |to, interface: &str| Route { to, via: None, interface: interface.to_owned(), metric: 0 };
+    let to = |to, interface: &str| Route {
+        to,
+        via: None,
+        interface: interface.to_owned(),
+        metric: 0,
+        table: MAIN,
+    };
     wanted.routes = vec![to(prefix([0; 4], 0), "wan"), to(prefix([10, 0, 0, 1], 32), "lan")];
     wanted.sysctls.insert(interface_sysctl("wan", "rp_filter"), "1".to_owned());
     wanted.interfaces.push(Interface::new("m", Origin::Moved { link: "eth1".to_owned() }));
@@ -78,14 +84,15 @@ fn each_interface_needs_one_of_its_own() {
     });
     assert!(line.contains("`eth1` of the host is used twice"), "{line}");
     let line = refused(|wanted| {
-        let route = Route { to: prefix([0; 4], 0), via: None, interface: "wan".to_owned(), metric: 0 };
+        let route =
+            Route { to: prefix([0; 4], 0), via: None, interface: "wan".to_owned(), metric: 0, table: MAIN };
         wanted.routes = vec![route.clone(), Route { interface: "lan".to_owned(), ..route }];
     });
     assert!(line.contains("the route to 0.0.0.0/0 is used twice"), "{line}");
     let line = refused(|wanted| {
         let to = prefix([10, 0, 0, 0], 8);
-        wanted.routes = vec![Route { to, via: None, interface: "wan".to_owned(), metric: 0 }];
-        wanted.typed = vec![TypedRoute { to, kind: RouteType::Blackhole }];
+        wanted.routes = vec![Route { to, via: None, interface: "wan".to_owned(), metric: 0, table: MAIN }];
+        wanted.typed = vec![TypedRoute { to, kind: RouteType::Blackhole, metric: 0, table: MAIN }];
     });
     assert!(line.contains("the route to 10.0.0.0/8 is used twice"), "{line}");
 }
@@ -95,7 +102,9 @@ fn what_is_of_an_interface_needs_that_one() {
     let to = prefix([0; 4], 0);
     let dmz = || "dmz".to_owned();
     for line in [
-        refused(|wanted| wanted.routes.push(Route { to, via: None, interface: dmz(), metric: 0 })),
+        refused(|wanted| {
+            wanted.routes.push(Route { to, via: None, interface: dmz(), metric: 0, table: MAIN })
+        }),
         refused(|wanted| {
             let ip = [192, 0, 2, 1].into();
             wanted.neighbours.push(Neighbour { interface: dmz(), ip, mac: [2, 0, 0, 0, 0, 1] });
@@ -112,11 +121,13 @@ fn what_is_of_an_interface_needs_that_one() {
 fn numbers_have_bounds() {
     let line = refused(|wanted| {
         let to = prefix([192, 0, 2, 1], 24);
-        wanted.routes.push(Route { to, via: None, interface: "wan".to_owned(), metric: 0 });
+        wanted.routes.push(Route { to, via: None, interface: "wan".to_owned(), metric: 0, table: MAIN });
     });
     assert!(line.starts_with("192.0.2.1/24 is not a network"), "{line}");
     let kind = RouteType::Prohibit;
-    let line = refused(|wanted| wanted.typed = vec![TypedRoute { to: prefix([192, 0, 2, 1], 24), kind }]);
+    let line = refused(|wanted| {
+        wanted.typed = vec![TypedRoute { to: prefix([192, 0, 2, 1], 24), kind, metric: 0, table: MAIN }]
+    });
     assert!(line.starts_with("192.0.2.1/24 is not a network"), "{line}");
     let v6 = Prefix::new(std::net::Ipv6Addr::LOCALHOST, 128).expect("a prefix");
     let line = refused(|wanted| {

@@ -9,8 +9,8 @@ use netlink::{Mac, Prefix};
 use crate::config::interface_of;
 use crate::six::{METRIC, NO_IPV6, disables};
 use crate::{
-    Neighbour, NewInterface, Object, ObservedInterface, ObservedState, Origin, Route, Setting, SpreadRoute,
-    Step, TypedRoute,
+    MAIN, Neighbour, NewInterface, Object, ObservedInterface, ObservedState, Origin, Route, Setting,
+    SpreadRoute, Step, TypedRoute,
 };
 
 /// Properties of a new interface.
@@ -21,7 +21,7 @@ pub(super) const OWN_MTU: u32 = 1500;
 pub(super) fn fresh(origin: Option<Origin>) -> ObservedInterface {
     let (addresses, mac) = (BTreeSet::new(), Some(OWN_MAC));
     let (up, carrier, threaded) = (false, false, false);
-    ObservedInterface { origin, mac, mtu: OWN_MTU, up, carrier, addresses, threaded, queue: None }
+    ObservedInterface { origin, mac, mtu: OWN_MTU, up, carrier, addresses, threaded, queue: None, vrf: None }
 }
 
 pub(super) fn take_all(seen: &mut ObservedState, steps: &[Step]) {
@@ -47,6 +47,8 @@ pub(super) fn take(seen: &mut ObservedState, step: &Step) {
         Step::Remove(Object::Neighbour(Neighbour { interface, ip, mac })) => {
             assert_eq!(seen.neighbours.remove(&(interface.clone(), *ip)), Some(*mac), "{step}");
         }
+        Step::Add(Object::LocalRule { is_ipv4 }) => assert!(seen.moved_rules.insert(*is_ipv4), "{step}"),
+        Step::Remove(Object::LocalRule { is_ipv4 }) => assert!(seen.moved_rules.remove(is_ipv4), "{step}"),
         Step::Set { interface, from, to } => set(seen, interface, *from, *to),
         Step::Parameter { key, from, to } => parameter(seen, key, from.as_deref(), to),
     }
@@ -80,6 +82,10 @@ fn unmake(seen: &mut ObservedState, made: &NewInterface) {
     let Some(old) = seen.interfaces.remove(name) else { panic!("there is no {name}") };
     assert!(!old.up && !old.threaded && old.addresses.is_empty(), "{name} is in use");
     assert_eq!(old.queue, None, "a queue would go with {name}");
+    assert_eq!(old.vrf, None, "{name} is a port");
+    if let Origin::Vrf { table } = made.origin {
+        assert!(seen.interfaces.values().all(|port| port.vrf != Some(table)), "{name} has ports");
+    }
     assert_eq!(old.origin.as_ref(), Some(&made.origin), "{name} is another one");
     assert!(made.mac.is_none_or(|mac| old.mac == Some(mac)), "{name} had another address");
     assert!(made.mtu.is_none_or(|mtu| old.mtu == mtu), "{name} had another MTU");
@@ -108,9 +114,10 @@ fn remove_address(seen: &mut ObservedState, name: &str, prefix: Prefix) {
 fn add_route(seen: &mut ObservedState, route: &Route) {
     let interface = present(seen, &route.interface).clone();
     assert!(interface.up, "{route}");
-    let id = (route.to, route.metric);
-    assert!(!seen.routes.iter().any(|other| (other.to, other.metric) == id), "{route} is there");
-    let is_covered = seen.typed.iter().any(|other| (other.to, metric(other.to)) == id);
+    assert_eq!(route.table, interface.vrf.unwrap_or(MAIN), "{route} leads into another table");
+    let id = (route.to, route.metric, route.table);
+    assert!(!seen.routes.iter().any(|other| (other.to, other.metric, other.table) == id), "{route} is there");
+    let is_covered = seen.typed.iter().any(|other| typed_id(other) == id);
     assert!(!is_covered, "{route} is there, with a type");
     let on_link =
         seen.routes.iter().filter(|other| other.via.is_none() && other.interface == route.interface);
@@ -120,26 +127,32 @@ fn add_route(seen: &mut ObservedState, route: &Route) {
 }
 
 fn add_spread(seen: &mut ObservedState, route: &SpreadRoute) {
-    assert!(!route.ways.is_empty() && !seen.spread.iter().any(|other| other.to == route.to), "{route}");
+    let id = (route.to, route.table);
+    assert!(
+        !route.ways.is_empty() && !seen.spread.iter().any(|other| (other.to, other.table) == id),
+        "{route}"
+    );
     for way in &route.ways {
         let interface = present(seen, &way.interface).clone();
         assert!(interface.up && interface.carrier, "{route}");
+        assert_eq!(route.table, interface.vrf.unwrap_or(MAIN), "{route} leads into another table");
         assert!(interface.addresses.iter().any(|near| contains(*near, way.via)), "{route} leads nowhere");
     }
     assert!(seen.spread.insert(route.clone()));
 }
 
 fn add_typed(seen: &mut ObservedState, route: TypedRoute) {
-    let id = (route.to, metric(route.to));
-    let forwards = seen.routes.iter().any(|other| (other.to, other.metric) == id);
+    let id = typed_id(&route);
+    let forwards = seen.routes.iter().any(|other| (other.to, other.metric, other.table) == id);
     assert!(!forwards, "there is a route without a type beside {route}");
-    assert!(!seen.typed.iter().any(|other| other.to == route.to), "{route} is there");
+    assert!(!seen.typed.iter().any(|other| typed_id(other) == id), "{route} is there");
     assert!(seen.typed.insert(route));
 }
 
-/// Metric of a route without one.
-fn metric(to: Prefix) -> u32 {
-    if to.ip.is_ipv4() { 0 } else { METRIC }
+/// Identity of a route with a type: network, metric and table.
+fn typed_id(route: &TypedRoute) -> (Prefix, u32, u32) {
+    let is_default = route.metric == 0 && !route.to.ip.is_ipv4();
+    (route.to, if is_default { METRIC } else { route.metric }, route.table)
 }
 
 /// Returns true if an address is in the network of another one.
@@ -169,6 +182,7 @@ fn set(seen: &mut ObservedState, name: &str, from: Setting, to: Setting) {
         }
         Setting::Threaded(on) => Some(Setting::Threaded(std::mem::replace(&mut interface.threaded, on))),
         Setting::Queue(queue) => Some(Setting::Queue(std::mem::replace(&mut interface.queue, queue))),
+        Setting::Vrf(table) => Some(Setting::Vrf(std::mem::replace(&mut interface.vrf, table))),
     };
     assert_eq!(is, Some(from), "{name} was not so");
     assert_ne!(from, to, "{name} is so");
@@ -186,6 +200,14 @@ fn set(seen: &mut ObservedState, name: &str, from: Setting, to: Setting) {
         Setting::Threaded(true) => assert!(interface.up, "{name} polls nothing"),
         Setting::Queue(_) => {
             assert!(matches!(interface.origin, Some(Origin::Veth { .. })), "{name} is no pair")
+        }
+        Setting::Vrf(table) => {
+            assert!(!interface.up, "{name} would go down and up");
+            assert_bare(seen, name, |_| true);
+            let origin = table.map(|table| Origin::Vrf { table });
+            let is_there = |vrf: &ObservedInterface| vrf.origin == origin;
+            assert!(table.is_none() || seen.interfaces.values().any(is_there), "there is no such VRF");
+            assert!(table.is_none() || seen.moved_rules.contains(&true), "it would reach addresses outside");
         }
         _ => {}
     }

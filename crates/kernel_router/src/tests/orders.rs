@@ -6,8 +6,8 @@ use super::model::{OWN_MAC, fresh, take_all};
 use super::plans::{assert_is, empty, pfifo, reach, v4, v6};
 use crate::six::NO_IPV6;
 use crate::{
-    Interface, Mode, Object, ObservedState, Obstacle, Origin, PeerNamespace, Route, RouteType, RouterConfig,
-    Setting, SpreadRoute, Step, TypedRoute, Way, steps,
+    Interface, MAIN, Mode, Object, ObservedState, Obstacle, Origin, PeerNamespace, Route, RouteType,
+    RouterConfig, Setting, SpreadRoute, Step, TypedRoute, Way, steps,
 };
 
 pub(super) fn one_interface(change: impl FnOnce(&mut Interface)) -> RouterConfig {
@@ -15,7 +15,7 @@ pub(super) fn one_interface(change: impl FnOnce(&mut Interface)) -> RouterConfig
     let mut wan = Interface { addresses: vec![v4([192, 0, 2, 1], 24)], ..Interface::new("wan", origin) };
     change(&mut wan);
     let via = Some([192, 0, 2, 254].into());
-    let route = Route { to: v4([0; 4], 0), via, interface: "wan".to_owned(), metric: 0 };
+    let route = Route { to: v4([0; 4], 0), via, interface: "wan".to_owned(), metric: 0, table: MAIN };
     RouterConfig { routes: vec![route], ..RouterConfig::new("edge", vec![wan]) }
 }
 
@@ -182,7 +182,7 @@ fn an_interface_without_parameters_of_ipv6_needs_none() {
 
 #[test]
 fn a_route_that_forwards_nothing_is_of_no_interface() {
-    let typed = |kind, to| TypedRoute { kind, to };
+    let typed = |kind, to| TypedRoute { kind, to, metric: 0, table: MAIN };
     let (four, six) = (v4([203, 0, 113, 0], 24), v6([0x2001, 0xdb8, 1, 0, 0, 0, 0, 0], 48));
     let mut wanted = with_ipv6();
     wanted.typed = vec![typed(RouteType::Blackhole, four), typed(RouteType::Prohibit, six)];
@@ -255,7 +255,7 @@ fn a_queue_is_set_before_its_pair_is_up_and_goes_before_it() {
 fn gateways_are_added_once_their_interfaces_have_carrier() {
     let via = [192, 0, 2, 3].into();
     let ways = BTreeSet::from([Way { via, interface: "wan".to_owned(), weight: 3 }]);
-    let spread = vec![SpreadRoute { to: v4([203, 0, 113, 0], 24), ways }];
+    let spread = vec![SpreadRoute { to: v4([203, 0, 113, 0], 24), ways, table: MAIN }];
     let wanted = RouterConfig { spread, ..one_interface(|_| {}) };
     let mut seen = empty(&[&wanted]);
     let all = steps(&wanted, &seen).expect("nothing in the way");

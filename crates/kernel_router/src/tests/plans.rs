@@ -8,11 +8,15 @@ use proptest::prelude::*;
 
 use super::model::{OWN_MTU, fresh, take, take_all};
 use crate::{
-    Interface, Mode, Neighbour, ObservedState, Origin, PeerNamespace, Queue, QueueKind, Route, RouteType,
-    RouterConfig, SpreadRoute, Step, TypedRoute, Way, check, interface_sysctl, steps,
+    Interface, MAIN, Mode, Neighbour, ObservedState, Origin, PeerNamespace, Queue, QueueKind, Route,
+    RouteType, RouterConfig, SpreadRoute, Step, TypedRoute, Way, check, interface_sysctl, steps,
 };
 
 const NAMES: [&str; 3] = ["wan", "lan", "dmz"];
+/// Names and tables of VRFs.
+const VRFS: [(&str, u32); 2] = [("red", 1001), ("blue", 1002)];
+/// Metric of the last route of a VRF.
+const LAST: u32 = 4_278_198_272;
 
 /// Numbers from which decisions are derived.
 struct Picks<'a>(std::slice::Iter<'a, u8>);
@@ -76,8 +80,9 @@ fn interface(n: usize, picks: &mut Picks<'_>) -> Interface {
 /// link.
 fn routes(interface: &Interface, picks: &mut Picks<'_>) -> Vec<Route> {
     let n = NAMES.iter().position(|name| *name == interface.name).expect("a name") as u8;
+    let table = interface.vrf.unwrap_or(MAIN);
     let route =
-        |to, via: Option<IpAddr>, metric| Route { to, via, interface: interface.name.clone(), metric };
+        |to, via: Option<IpAddr>, metric| Route { to, via, interface: interface.name.clone(), metric, table };
     let mut all = Vec::new();
     for own in &interface.addresses {
         let metric = [0, 5][picks.of(2)];
@@ -104,10 +109,19 @@ fn routes(interface: &Interface, picks: &mut Picks<'_>) -> Vec<Route> {
     all
 }
 
-/// A route with a gateway behind each of some interfaces that have an address.
+/// Picks some VRFs, and the interfaces that are their ports.
+fn with_vrfs(mut interfaces: Vec<Interface>, picks: &mut Picks<'_>) -> Vec<Interface> {
+    let vrfs = picks.some(VRFS);
+    let table = |at: usize| vrfs.get(at).map(|(_, table)| *table);
+    interfaces.iter_mut().for_each(|interface| interface.vrf = table(picks.of(3)));
+    interfaces.extend(vrfs.iter().map(|(name, table)| Interface::new(name, Origin::Vrf { table: *table })));
+    interfaces
+}
+
+/// A route with a gateway behind each of some interfaces that have an address, and are in no VRF.
 fn spread(interfaces: &[Interface], picks: &mut Picks<'_>) -> SpreadRoute {
     let mut ways = BTreeSet::new();
-    for interface in interfaces {
+    for interface in interfaces.iter().filter(|interface| interface.vrf.is_none()) {
         let networks = interface.addresses.iter().filter_map(|own| match own.ip {
             IpAddr::V4(ip) => Some(IpAddr::from(Ipv4Addr::from((ip.to_bits() & !0xff) | 0xfc))),
             IpAddr::V6(_) => None,
@@ -116,19 +130,21 @@ fn spread(interfaces: &[Interface], picks: &mut Picks<'_>) -> SpreadRoute {
             ways.insert(Way { via, interface: interface.name.clone(), weight: 1 + picks.of(3) as u16 });
         }
     }
-    SpreadRoute { to: v4([203, 0, 113, 0], 24), ways }
+    SpreadRoute { to: v4([203, 0, 113, 0], 24), ways, table: MAIN }
 }
 
 fn wanted(numbers: &[u8]) -> RouterConfig {
     let picks = &mut Picks(numbers.iter());
     let places = picks.some(0..NAMES.len());
     let interfaces: Vec<Interface> = places.into_iter().map(|n| interface(n, picks)).collect();
+    let interfaces = with_vrfs(interfaces, picks);
     let mut wanted =
         RouterConfig { published: Some("edge".to_owned()), ..RouterConfig::new("edge", interfaces) };
     let mut ids = BTreeSet::new();
-    for interface in wanted.interfaces.clone() {
+    for interface in wanted.interfaces.clone().into_iter().filter(Interface::is_nic) {
         let new = routes(&interface, picks);
-        wanted.routes.extend(new.into_iter().filter(|route| ids.insert((route.to, route.metric))));
+        let new = new.into_iter().filter(|route| ids.insert((route.to, route.metric, route.table)));
+        wanted.routes.extend(new);
         let last = |own: &Prefix| match own.ip {
             IpAddr::V4(ip) => IpAddr::from(Ipv4Addr::from((ip.to_bits() & !0xff) | 0xfd)),
             IpAddr::V6(ip) => Ipv6Addr::from((ip.to_bits() & !0xff) | 0xfd).into(),
@@ -142,9 +158,13 @@ fn wanted(numbers: &[u8]) -> RouterConfig {
     }
     let typed = (0..4).map(|n| v4([192, 168, n, 0], 24));
     let typed = typed.chain((0..3).map(|n| v6([0x2001, 0xdb8, 0xff00, n, 0, 0, 0, 0], 64)));
-    for to in picks.some(typed).into_iter().filter(|to| ids.insert((*to, 0))) {
+    for to in picks.some(typed).into_iter().filter(|to| ids.insert((*to, 0, MAIN))) {
         let kind = [RouteType::Blackhole, RouteType::Unreachable, RouteType::Prohibit][picks.of(3)];
-        wanted.typed.push(TypedRoute { to, kind });
+        wanted.typed.push(TypedRoute { to, kind, metric: 0, table: MAIN });
+    }
+    for (_, table) in VRFS.into_iter().filter(|(_, table)| wanted.vrf(*table).is_some()).collect::<Vec<_>>() {
+        let kind = RouteType::Unreachable;
+        wanted.typed.push(TypedRoute { to: v4([0; 4], 0), kind, metric: LAST, table });
     }
     let spread = spread(&wanted.interfaces, picks);
     wanted.spread.extend(Some(spread).filter(|route| !route.ways.is_empty()));
@@ -223,6 +243,23 @@ fn meddle(seen: &mut ObservedState, numbers: &[u8]) {
     }
 }
 
+/// Deletes some VRFs, which then lose their ports.
+fn delete_vrfs(seen: &mut ObservedState, numbers: &[u8]) {
+    let picks = &mut Picks(numbers.iter());
+    for (name, table) in picks.some(VRFS) {
+        if seen.interfaces.remove(name).is_none() {
+            continue;
+        }
+        seen.sysctls.retain(|key, _| crate::config::interface_of(key) != Some(name));
+        for (port, present) in seen.interfaces.iter_mut().filter(|(_, present)| present.vrf == Some(table)) {
+            present.vrf = None;
+            present.addresses.retain(|own| own.ip.is_ipv4());
+            seen.routes.retain(|route| route.interface != *port);
+            seen.neighbours.retain(|(interface, _), _| interface != port);
+        }
+    }
+}
+
 /// Asserts that the observed state is the desired one, as far as that is specified.
 pub(super) fn assert_is(seen: &ObservedState, wanted: &RouterConfig) {
     let now = wanted.applicable();
@@ -230,7 +267,7 @@ pub(super) fn assert_is(seen: &ObservedState, wanted: &RouterConfig) {
         let present = &seen.interfaces[&interface.name];
         assert_eq!(present.origin.as_ref(), Some(&interface.origin));
         assert_eq!((present.up, present.threaded), (interface.up, interface.threaded));
-        assert_eq!(present.queue, interface.queue);
+        assert_eq!((present.queue, present.vrf), (interface.queue, interface.vrf));
         assert_eq!(present.addresses, interface.addresses.iter().copied().collect::<BTreeSet<_>>());
         assert!(interface.mac.is_none_or(|mac| present.mac == Some(mac)));
         assert!(interface.mtu.is_none_or(|mtu| present.mtu == mtu));
@@ -238,7 +275,10 @@ pub(super) fn assert_is(seen: &ObservedState, wanted: &RouterConfig) {
     for (name, present) in seen.interfaces.iter().filter(|(name, _)| now.interface(name).is_none()) {
         assert_eq!(present.origin, Some(Origin::External), "{name} stays");
         assert!(!present.up && present.addresses.is_empty(), "{name} is still in use");
+        assert_eq!(present.vrf, None, "{name} is still a port");
     }
+    let moved = [true, false].into_iter().filter(|is_ipv4| now.moves_rule(*is_ipv4));
+    assert_eq!(seen.moved_rules, moved.collect::<BTreeSet<_>>());
     assert_eq!(seen.routes, now.routes.iter().cloned().collect::<BTreeSet<_>>());
     assert_eq!(seen.spread, now.spread.iter().cloned().collect::<BTreeSet<_>>());
     assert_eq!(seen.typed, now.typed.iter().copied().collect::<BTreeSet<_>>());
@@ -273,6 +313,7 @@ proptest! {
         reach(&mut seen, &before);
         assert_is(&seen, &before);
         meddle(&mut seen, &outside);
+        delete_vrfs(&mut seen, &outside);
         let mut seen = with_parameters(seen, &after);
         reach(&mut seen, &after);
         assert_is(&seen, &after);
@@ -288,6 +329,7 @@ proptest! {
         let mut seen = empty(&[&before, &after]);
         reach(&mut seen, &before);
         meddle(&mut seen, &outside);
+        delete_vrfs(&mut seen, &outside);
         let start = with_parameters(seen, &after);
         let all = steps(&after, &start).expect("nothing in the way");
         let done = &all[..stop.index(all.len() + 1)];

@@ -5,8 +5,8 @@ use std::io;
 use crate::error::Refusal;
 use crate::leftover::pair_alias;
 use crate::{
-    Error, Leftover, MovedInterface, NewInterface, Object, Origin, OtherEnd, PeerNamespace, Queue, QueueKind,
-    Route, Setting, Step,
+    Error, Leftover, MAIN, MovedInterface, NewInterface, Object, Origin, OtherEnd, PeerNamespace, Queue,
+    QueueKind, Route, Setting, Step,
 };
 
 fn kept() -> MovedInterface {
@@ -54,7 +54,7 @@ fn an_error_is_one_line_that_says_what_to_do() {
     assert_eq!(error.to_string(), expected);
     let to = netlink::Prefix::new([10, 0, 0, 0], 8).expect("a prefix");
     let via = Some([203, 0, 113, 1].into());
-    let step = Step::Add(Object::Route(Route { to, via, interface, metric: 0 }));
+    let step = Step::Add(Object::Route(Route { to, via, interface, metric: 0, table: MAIN }));
     let error = of(&step, rustix::io::Errno::NETUNREACH);
     assert!(!error.is_in_use());
     assert!(

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use kernel_router::{Interface, Leftover, Origin, PeerNamespace, Route, Router, RouterConfig, Surroundings};
+use kernel_router::{
+    Interface, Leftover, MAIN, Origin, PeerNamespace, Route, Router, RouterConfig, Surroundings,
+};
 use netlink::{Link, Netlink, Prefix, Settings};
 use netns::Namespace;
 
@@ -92,7 +94,7 @@ pub(crate) fn interface(name: &str, origin: Origin, own: [u8; 4]) -> Interface {
 
 pub(crate) fn default_route(via: [u8; 4], interface: &str) -> Route {
     let (to, via) = (prefix([0; 4], 0), Some(via.into()));
-    Route { to, via, interface: interface.to_owned(), metric: 0 }
+    Route { to, via, interface: interface.to_owned(), metric: 0, table: MAIN }
 }
 
 /// Returns true if there is a link of this name.

@@ -10,3 +10,4 @@ mod six;
 mod spread;
 mod stays;
 mod vlan;
+mod vrf;

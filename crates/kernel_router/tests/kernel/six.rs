@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv6Addr, UdpSocket};
 use std::time::Duration;
 
-use kernel_router::{Interface, PeerNamespace, Route, RouteType, Router, RouterConfig, TypedRoute};
+use kernel_router::{Interface, MAIN, PeerNamespace, Route, RouteType, Router, RouterConfig, TypedRoute};
 use netlink::{Address, Prefix, Route as Entered, RouteKind, Settings};
 use netns::Namespace;
 
@@ -138,7 +138,10 @@ fn routes_that_forward_nothing_come_and_go() {
     let (four, near, far) =
         (prefix([203, 0, 113, 0], 24), prefix([10, 9, 0, 0], 16), six("2001:db8:9::", 48));
     let all = [(near, RouteType::Unreachable), (four, RouteType::Blackhole), (far, RouteType::Prohibit)];
-    let wanted = RouterConfig { typed: all.map(|(to, kind)| TypedRoute { to, kind }).into(), ..edge() };
+    let wanted = RouterConfig {
+        typed: all.map(|(to, kind)| TypedRoute { to, kind, metric: 0, table: MAIN }).into(),
+        ..edge()
+    };
     let mut router = host.start(wanted.clone()).expect("started");
     let kinds =
         [(near, RouteKind::Unreachable), (four, RouteKind::Blackhole), (far, RouteKind::Prohibit)].to_vec();
@@ -155,7 +158,7 @@ fn routes_that_forward_nothing_come_and_go() {
     // One of them becomes a route that forwards.
     without.typed.remove(1);
     let via = Some([10, 0, 1, 2].into());
-    without.routes.push(Route { to: four, via, interface: "wan".to_owned(), metric: 0 });
+    without.routes.push(Route { to: four, via, interface: "wan".to_owned(), metric: 0, table: MAIN });
     host.apply(&mut router, &without).expect("applied");
     assert_eq!(typed(&router), [kinds[0], kinds[2]]);
     without.typed.clear();

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use kernel_router::{PeerNamespace, Router, RouterConfig, SpreadRoute, Way};
+use kernel_router::{MAIN, PeerNamespace, Router, RouterConfig, SpreadRoute, Way};
 use netlink::{NextHopKind, Route as Entered, Settings};
 
 use crate::host::{Host, interface, prefix, veth, wait_for};
@@ -25,7 +25,7 @@ fn edge() -> RouterConfig {
         weight,
     };
     let ways = BTreeSet::from([way(1, "wan", 3), way(2, "lan", 1)]);
-    let spread = vec![SpreadRoute { to: prefix([203, 0, 113, 0], 24), ways }];
+    let spread = vec![SpreadRoute { to: prefix([203, 0, 113, 0], 24), ways, table: MAIN }];
     RouterConfig { spread, ..RouterConfig::new("edge", vec![side("wan", "alice", 1), side("lan", "bob", 2)]) }
 }
 

@@ -1,6 +1,6 @@
 //! Refused changes are undone, and objects of others stay.
 
-use kernel_router::{Origin, PeerNamespace, Route, RouterConfig};
+use kernel_router::{MAIN, Origin, PeerNamespace, Route, RouterConfig};
 use netlink::{Address, Route as Entered, Settings};
 use netns::Namespace;
 
@@ -214,7 +214,7 @@ fn routes_of_ipv6_wait_for_an_address() {
     wanted.interfaces[0].addresses.push(v6("2001:db8::1", 64));
     let via = Some("2001:db8::fe".parse().expect("an address"));
     let to = v6("2001:db8:1::", 48);
-    wanted.routes.push(Route { to, via, interface: "wan".to_owned(), metric: 0 });
+    wanted.routes.push(Route { to, via, interface: "wan".to_owned(), metric: 0, table: MAIN });
     // With an IPv6 address the default sysctls enable IPv6.
     wanted.sysctls = RouterConfig::new("edge", wanted.interfaces.clone()).sysctls;
     if router_has_no_ipv6() {
