@@ -33,12 +33,10 @@ const OF_MACHINES: [&str; 10] = [
     "redirects",
 ];
 /// Keys of interfaces for VLANs that the kernel's are not given, and the reasons.
-const OF_VLANS: [(&str, &str); 2] = [
-    ("vrf", "a kernel router has no VRFs; remove this key, or write another engine"),
-    ("ra", "the kernel sends no router advertisements; remove this key, or write another engine"),
-];
+const OF_VLANS: [(&str, &str); 1] =
+    [("ra", "the kernel sends no router advertisements; remove this key, or write another engine")];
 /// Keys about NICs of machines.
-const OF_NICS: [&str; 13] = [
+const OF_NICS: [&str; 12] = [
     "model",
     "mode",
     "itr",
@@ -51,7 +49,6 @@ const OF_NICS: [&str; 13] = [
     "ring",
     "offload",
     "ra",
-    "vrf",
 ];
 /// Counters of drops by reason, among the keys of a router.
 pub(crate) const DROP_REASONS: Entry<Router> = Entry::new(
@@ -172,6 +169,26 @@ fn verify_vlans(section: &Section<'_>) {
     }
 }
 
+/// Checks the VRFs of NICs and of interfaces for VLANs: each is an interface of its own, of its name.
+fn verify_vrfs(section: &Section<'_>) {
+    let tables: Vec<Section<'_>> =
+        ["nic", "interface"].into_iter().flat_map(|key| section.tables(key)).collect();
+    let is_of_link = |vrf: &str| tables.iter().any(|table| table.peek_text("name") == Some(vrf));
+    for table in &tables {
+        let Some(vrf) = table.peek_text("vrf") else { continue };
+        let what = if section.is("group") {
+            "members in the host's kernel have no VRFs; remove this key, or write another engine".to_owned()
+        } else if TAKEN.contains(&vrf) {
+            format!("the kernel reserves the name {vrf:?}; choose another")
+        } else if is_of_link(vrf) {
+            format!("a VRF is an interface of the kernel, and {vrf:?} names another one; choose another name")
+        } else {
+            continue;
+        };
+        table.fault(table.line_of("vrf"), "vrf", what);
+    }
+}
+
 /// Error text for a filter of sources where it cannot be that of all packets: the kernel has one for IPv4 only.
 fn not_filtered(filter: ReversePath, six: &Six) -> Option<&'static str> {
     let is_for_both = filter != ReversePath::Off && !six.addresses.is_empty();
@@ -201,6 +218,7 @@ pub(crate) fn verify(section: &Section<'_>, router: &Router) {
     }
     if router.is_in_kernel() {
         verify_vlans(section);
+        verify_vrfs(section);
     }
     for (nic, table) in router.nics.iter().zip(section.tables("nic")) {
         // Behind a balancer that is a virtual machine the machine is plugged in there.

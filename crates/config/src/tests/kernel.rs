@@ -76,7 +76,6 @@ fn what_there_is_a_machine_for_it_has_not() {
         "queue_len = 64",
         "ring = 512",
         "offload = true",
-        "vrf = \"red\"",
     ] {
         let name = key.split(' ').next().unwrap_or_default();
         let fault = faults("", &format!("{VETH}\n{key}"));
@@ -126,9 +125,6 @@ fn a_vlan_has_tags_addresses_and_a_filter() {
     let plan = good("", &vlan("outer = 5\nrpf = \"loose\""));
     let own = &plan.routers[0].forwarding.interfaces[0];
     assert_eq!((own.tags.outer, own.tags.id, own.reverse_path), (Some(5), 7, ReversePath::Loose));
-    let fault = faults("", &vlan("vrf = \"red\""));
-    assert!(fault.contains("router.interface.vrf: a kernel router has no VRFs"), "{fault}");
-    assert_eq!(fault.lines().count(), 1, "{fault}");
     let both = |more: &str| vlan(more).replace("\"10.7.0.1/24\"", "[\"10.7.0.1/24\", \"2001:db8:7::1/64\"]");
     good("", &both("rpf = \"off\""));
     let fault = faults("", &both("rpf = \"strict\""));
@@ -136,6 +132,29 @@ fn a_vlan_has_tags_addresses_and_a_filter() {
     let fault = faults("", &both("ra = {}"));
     assert!(fault.contains("router.interface.ra: the kernel sends no router advertisements"), "{fault}");
     assert!(faults("", &vlan("").replace("\"guests\"", "\"all\"")).contains("reserves the name \"all\""));
+}
+
+#[test]
+fn a_vrf_has_a_name_that_no_other_interface_has() {
+    let text = |vrfs: [&str; 2], route: &str| {
+        let [nic, vlan] = vrfs.map(|vrf| format!("vrf = {vrf:?}\n"));
+        format!(
+            "{VETH}\naddress = \"192.0.2.1/24\"\n{nic}[[router.interface]]\nname = \"guests\"\nnic = \"wan\"\nvlan = 7\n\
+             address = \"192.0.2.1/24\"\n{vlan}{route}"
+        )
+    };
+    let route = "[[router.route]]\nto = \"10.0.0.0/8\"\nvia = \"192.0.2.2\"\nvrf = \"blue\"";
+    for engine in ["kernel", "lxc"] {
+        let text = file("", &text(["red", "blue"], route)).replace("\"kernel\"", &format!("{engine:?}"));
+        let plan = parse(&text, "f.toml").unwrap_or_else(|errors| panic!("{errors}"));
+        let router = &plan.routers[0];
+        assert_eq!((router.vrfs(), router.routes[0].nic), (vec!["red", "blue"], 1));
+    }
+    let fault = faults("", &text(["default", "blue"], ""));
+    assert_eq!(fault, "f.toml:9: router.nic.vrf: the kernel reserves the name \"default\"; choose another");
+    let fault = faults("", &text(["red", "wan"], ""));
+    let what = "a VRF is an interface of the kernel, and \"wan\" names another one; choose another name";
+    assert_eq!(fault, format!("f.toml:15: router.interface.vrf: {what}"));
 }
 
 #[test]

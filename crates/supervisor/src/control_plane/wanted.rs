@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use config::forwarding::{self, Destination};
 use config::six::Six;
 use config::{Address, Nic, Router};
-use kernel_router::{Interface, Neighbour, Origin, Route, RouterConfig};
+use kernel_router::{Interface, MAIN, Neighbour, Origin, Route, RouterConfig};
 use netlink::Prefix;
 
 /// Parameters of each control namespace. The data path forwards, redirects, and sends router advertisements; duplicate addresses
@@ -104,7 +104,8 @@ fn own_link_local(router: &Router) -> BTreeMap<String, String> {
 
 fn routes(router: &Router) -> Vec<Route> {
     let route = |to: Option<Prefix>, via: Option<IpAddr>, link: usize| {
-        Some(Route { to: to?, via, interface: router.link_name(link)?.to_owned(), metric: 0 })
+        let interface = router.link_name(link)?.to_owned();
+        Some(Route { to: to?, via, interface, metric: 0, table: MAIN })
     };
     let four = router
         .routes

@@ -389,8 +389,8 @@ impl KernelBackend for HostBackend {
     fn follow(&mut self, router: &str, order: &TraceSpec) -> Result<PacketTracer> {
         let held = self.held(router)?;
         let namespace = held.router.namespace();
-        // What passes a VLAN passes the interface below it, which is a NIC.
-        let interfaces = held.router.wanted().interfaces.iter().filter(|interface| !interface.is_vlan());
+        // What passes a VLAN passes the interface below it, which is a NIC. No frame passes a VRF.
+        let interfaces = held.router.wanted().interfaces.iter().filter(|interface| interface.is_nic());
         let interfaces: Vec<_> = interfaces.collect();
         let kernel = namespace.netlink()?;
         let mut follower = PacketTracer::start(order.clone())?;

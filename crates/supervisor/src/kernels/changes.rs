@@ -48,7 +48,7 @@ fn of_router(old: &Router, new: &Router) -> Vec<Change> {
     let (before, now) = (told(old), told(new));
     for (key, value) in &now.values {
         let was = before.values.get(key);
-        // A new NIC has no queueing discipline unless it is said.
+        // A new NIC has no queueing discipline and no VRF unless it is said.
         if was != Some(value) && !(was.is_none() && value == NONE) {
             changes.push(of_value(name, key, (was.map(String::as_str), value.as_str())));
         }
@@ -67,6 +67,7 @@ fn of_value(router: &str, key: &str, (was, value): (Option<&str>, &str)) -> Chan
         ("forwarding", "false") => "packets to be forwarded are lost",
         (key, "down") if key.starts_with("link of ") => "what arrives while it is down is lost",
         (key, _) if key.starts_with("mac of ") => "packets on their way to the old address are lost",
+        (key, _) if key.starts_with("vrf of ") && was.is_some() => "packets on their way through it are lost",
         (key, _) if key.starts_with("qdisc of ") && may_drop(was.unwrap_or(NONE), value) => {
             "frames that wait in it may be lost"
         }
@@ -115,7 +116,11 @@ fn tell_routes(told: &mut Properties, router: &Router) {
         format!("route {} via {} out of {}", one.to, one.gateways(), links.join(", "))
     });
     told.things.extend(spread);
-    told.things.extend(more.refused.iter().map(|one| format!("route {} {}", one.kind.name(), one.to)));
+    let refused = more.refused.iter().map(|one| {
+        let vrf = router.vrf_name(one.table).map_or_else(String::new, |vrf| format!(" in VRF {vrf}"));
+        format!("route {} {}{vrf}", one.kind.name(), one.to)
+    });
+    told.things.extend(refused);
     let known = router.all_neighbours();
     told.things.extend(known.map(|(ip, mac, index)| format!("neighbour {ip} at {mac} on {}", nic(index))));
 }
@@ -133,6 +138,7 @@ fn tell_nic(told: &mut Properties, router: &Router, nic: &Nic) {
         ("mtu", mtu.to_string()),
         ("link", link.to_owned()),
         ("rpf", nic.reverse_path.name().to_owned()),
+        ("vrf", vrf(nic.vrf.as_deref())),
         ("qdisc", queue.map_or_else(|| NONE.to_owned(), |queue| queue.to_string())),
     ] {
         told.values.insert(format!("{key} of {name}"), value);
@@ -148,6 +154,11 @@ fn tell_vlan(told: &mut Properties, router: &Router, vlan: &Interface) {
     told.things.extend(vlan.six.addresses.iter().map(|address| format!("address {address} of {name}")));
     told.values.insert(format!("mtu of {name}"), mtu.to_string());
     told.values.insert(format!("rpf of {name}"), vlan.reverse_path.name().to_owned());
+    told.values.insert(format!("vrf of {name}"), vrf(vlan.vrf.as_deref()));
+}
+
+fn vrf(name: Option<&str>) -> String {
+    name.unwrap_or(NONE).to_owned()
 }
 
 fn hitless(what: String) -> Change {

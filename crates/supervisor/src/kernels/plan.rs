@@ -1,5 +1,7 @@
 //! Specifications of kernel routers, derived from a plan. Pure.
 
+mod tables;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
@@ -13,6 +15,7 @@ use kernel_router::{
 };
 use lxc::{Container, Link, Root};
 use netlink::Prefix;
+use tables::Tables;
 
 /// Parameters that enable forwarding.
 const IPV4_FORWARDING: &str = "net/ipv4/ip_forward";
@@ -70,15 +73,13 @@ pub(super) fn all(plan: &Plan) -> Result<Vec<Spec>> {
 /// # Errors
 /// See [`all`].
 pub(super) fn one(router: &Router) -> Result<Spec> {
-    let nics = router.nics.iter().map(|nic| interface(router, nic));
-    let services = services(router).into_iter().map(|(nic, outer)| service(router, nic, outer));
-    let vlans = router.forwarding.interfaces.iter().map(|own| vlan(router, own));
-    let interfaces = nics.chain(services).chain(vlans).collect::<Result<Vec<_>>>()?;
-    let mut wanted = RouterConfig::new(&router.name, interfaces);
+    let tables = Tables::of(router);
+    let mut wanted = RouterConfig::new(&router.name, interfaces(router, &tables)?);
     wanted.published = Some(router.name.clone());
-    wanted.routes = routes(router)?;
-    wanted.spread = spread(router)?;
-    wanted.typed = typed(router)?;
+    wanted.routes = routes(router, &tables)?;
+    wanted.spread = spread(router, &tables)?;
+    wanted.typed = typed(router, &tables)?;
+    wanted.typed.extend(tables.last_routes(&wanted.interfaces)?);
     wanted.neighbours = neighbours(router);
     wanted.sysctls.extend(sysctls(router));
     let functions = functions(router);
@@ -91,13 +92,30 @@ pub(super) fn one(router: &Router) -> Result<Spec> {
     Ok(spec)
 }
 
+/// Returns the interfaces of a router: the NICs, at whose positions functions are claimed, service VLANs, VLANs, and VRFs.
+fn interfaces(router: &Router, tables: &Tables<'_>) -> Result<Vec<Interface>> {
+    let nics = router.nics.iter().map(|nic| interface(router, nic));
+    let vlans = router.forwarding.interfaces.iter().map(|own| vlan(router, own));
+    let mut interfaces = nics.chain(vlans).collect::<Result<Vec<_>>>()?;
+    for (at, link) in interfaces.iter_mut().enumerate() {
+        link.vrf = tables.vrf_of(at);
+    }
+    let vlans = interfaces.split_off(router.nics.len());
+    for (nic, outer) in services(router) {
+        interfaces.push(service(router, nic, outer)?);
+    }
+    interfaces.extend(vlans);
+    interfaces.extend(tables.interfaces());
+    Ok(interfaces)
+}
+
 impl Spec {
     /// Adds a container: LXC creates the interfaces, and everything else is configured in its namespace afterwards. The router adopts
     /// pairs and macvlans; LXC returns interfaces of the host, so they stay its own.
     fn add_container(&mut self, router: &str, container: &config::Container) -> Result<()> {
         let mut nics = Vec::new();
-        // VLANs are made inside afterwards.
-        for interface in self.wanted.interfaces.iter_mut().filter(|interface| !interface.is_vlan()) {
+        // VLANs and VRFs are made inside afterwards.
+        for interface in self.wanted.interfaces.iter_mut().filter(|interface| interface.is_nic()) {
             let (link, mtu) = match &interface.origin {
                 // LXC sets the MTU at both ends.
                 Origin::Veth { .. } => {
@@ -107,7 +125,7 @@ impl Spec {
                     (Link::Macvlan { parent: parent.clone(), mode: *mode }, None)
                 }
                 Origin::Moved { link } => (Link::Phys { link: link.clone() }, interface.mtu),
-                Origin::Vlan { .. } | Origin::ServiceVlan { .. } | Origin::External => {
+                Origin::Vlan { .. } | Origin::ServiceVlan { .. } | Origin::Vrf { .. } | Origin::External => {
                     bail!("router {router}, NIC {}: LXC cannot create such an interface", interface.name)
                 }
             };
@@ -219,35 +237,38 @@ fn destination(to: Destination) -> Result<Prefix> {
 }
 
 /// Routes of both families that forward.
-fn routes(router: &Router) -> Result<Vec<Route>> {
+fn routes(router: &Router, tables: &Tables<'_>) -> Result<Vec<Route>> {
     let route = |(to, via, nic): (Destination, Option<IpAddr>, usize)| {
-        Ok(Route { to: destination(to)?, via, interface: name(router, nic), metric: 0 })
+        let (interface, table) = (name(router, nic), tables.table_of(nic));
+        Ok(Route { to: destination(to)?, via, interface, metric: 0, table })
     };
     router.single_routes().map(route).collect()
 }
 
 /// Routes of both families with several gateways.
-fn spread(router: &Router) -> Result<Vec<SpreadRoute>> {
+fn spread(router: &Router, tables: &Tables<'_>) -> Result<Vec<SpreadRoute>> {
     let way = |way: &forwarding::Way| Way {
         via: way.via,
         interface: name(router, way.nic),
         weight: way.weight.into(),
     };
     let route = |route: &forwarding::SpreadRoute| {
-        Ok(SpreadRoute { to: destination(route.to)?, ways: route.ways.iter().map(way).collect() })
+        // All of them are in one VRF.
+        let table = tables.table_of(route.ways.first().context("a route without a gateway")?.nic);
+        Ok(SpreadRoute { to: destination(route.to)?, ways: route.ways.iter().map(way).collect(), table })
     };
     router.forwarding.spread.iter().map(route).collect()
 }
 
 /// Routes of both families by which nothing is forwarded.
-fn typed(router: &Router) -> Result<Vec<TypedRoute>> {
+fn typed(router: &Router, tables: &Tables<'_>) -> Result<Vec<TypedRoute>> {
     let typed = |route: &forwarding::RefusedRoute| {
         let kind = match route.kind {
             forwarding::RouteType::Blackhole => RouteType::Blackhole,
             forwarding::RouteType::Unreachable => RouteType::Unreachable,
             forwarding::RouteType::Prohibit => RouteType::Prohibit,
         };
-        Ok(TypedRoute { to: destination(route.to)?, kind })
+        Ok(TypedRoute { to: destination(route.to)?, kind, metric: 0, table: tables.number(route.table) })
     };
     router.forwarding.refused.iter().map(typed).collect()
 }

@@ -50,7 +50,7 @@ impl RateLimit {
             self.pps = pps;
         }
         // What enters a VLAN has entered the interface below it.
-        let interfaces = || router.wanted().interfaces.iter().filter(|interface| !interface.is_vlan());
+        let interfaces = || router.wanted().interfaces.iter().filter(|interface| interface.is_nic());
         let has = |name: &String| interfaces().any(|interface| interface.name == *name);
         let gone: Vec<String> = self.guarded.keys().filter(|name| !has(name)).cloned().collect();
         for known in gone.iter().filter_map(|name| self.guarded.remove(name)) {

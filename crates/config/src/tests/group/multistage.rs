@@ -274,6 +274,9 @@ fn behind_balancers_that_are_machines_kernel_routers_are_members() {
         "{}",
         errors(&scaled)
     );
+    let in_vrf = text("kernel", "").replacen("[[group.nic]]\n", "[[group.nic]]\nvrf = \"red\"\n", 1);
+    let refused = errors(&in_vrf);
+    assert!(refused.contains("group.nic.vrf: members in the host's kernel have no VRFs"), "{refused}");
     let spare = errors(&text("kernel", "spare = 1\n"));
     assert!(spare.contains("group.spare: kernel routers have none in this version"), "{spare}");
     let refused = plan.with_spare("core", 1).expect_err("refused").to_string();

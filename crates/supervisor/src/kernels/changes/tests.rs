@@ -148,6 +148,31 @@ fn vlans_and_routes_with_several_gateways_are_told_alike() {
 }
 
 #[test]
+fn a_nic_and_a_vlan_change_their_vrfs() {
+    let address = "address = \"198.51.100.1/24\"\n";
+    let red = format!("{address}vrf = \"red\"\n");
+    assert_eq!(told(address, &red), one("router edge: vrf of lan = red", true));
+    let vlan =
+        "[[router.interface]]\nname = \"guests\"\nnic = \"lan\"\nvlan = 100\naddress = \"10.0.0.1/24\"\n";
+    let plain = format!("{FILE}{vlan}");
+    let in_red = format!("{plain}vrf = \"red\"\n");
+    let told = |before: &str, after: &str| {
+        let changes = changes(&plan(before), &plan(after));
+        changes.into_iter().map(|change| (change.what, !change.hitless)).collect::<Vec<_>>()
+    };
+    assert_eq!(told(&plain, &in_red), one("router edge: vrf of guests = red", true));
+    // One that is new is not taken from another VRF.
+    let added = told(FILE, &in_red);
+    assert!(added.contains(&("router edge: vrf of guests = red".to_owned(), false)), "{added:?}");
+    // Each VRF has routes of a type of its own.
+    let route = "[[router.route]]\nto = \"10.9.0.0/16\"\ntype = \"blackhole\"\n";
+    let both = format!("{in_red}{route}{route}vrf = \"red\"\n");
+    let added = told(&in_red, &both);
+    let expected = ["route blackhole 10.9.0.0/16", "route blackhole 10.9.0.0/16 in VRF red"];
+    assert_eq!(added, expected.map(|what| (format!("router edge: {what} added"), false)));
+}
+
+#[test]
 fn routers_come_and_go() {
     let renamed = [("router edge removed".to_owned(), true), ("router core added".to_owned(), false)];
     assert_eq!(told("name = \"edge\"", "name = \"core\""), renamed);

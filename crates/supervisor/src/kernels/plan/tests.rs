@@ -181,6 +181,49 @@ fn vlans_with_two_tags_share_a_service_vlan() {
     }
 }
 
+/// NICs of one network in two VRFs and in none, and routes of each.
+const IN_VRFS: &str = "[[router]]\nname = \"edge\"\nengine = \"kernel\"\n\
+    [[router.nic]]\nname = \"wan\"\nattach = \"veth:rr-wan\"\naddress = [\"192.0.2.1/24\", \"2001:db8::1/64\"]\nvrf = \"red\"\n\
+    [[router.nic]]\nname = \"lan\"\nattach = \"veth:rr-lan\"\naddress = \"192.0.2.1/24\"\n\
+    [[router.interface]]\nname = \"guests\"\nnic = \"lan\"\nvlan = 7\nouter = 5\naddress = \"192.0.2.1/24\"\nvrf = \"blue\"\n\
+    [[router.route]]\nto = \"10.0.0.0/8\"\nvia = \"192.0.2.2\"\nvrf = \"red\"\n\
+    [[router.route]]\nto = \"10.0.0.0/8\"\nvia = \"192.0.2.2\"\n\
+    [[router.route]]\nto = \"10.0.0.0/8\"\nvia = [\"192.0.2.2\", \"192.0.2.3\"]\nvrf = \"blue\"\n\
+    [[router.route]]\nto = \"10.9.0.0/16\"\ntype = \"prohibit\"\nvrf = \"red\"\n";
+
+#[test]
+fn vrfs_are_interfaces_and_routes_lie_in_their_tables() {
+    for engine in ["kernel", "lxc"] {
+        let spec = specs(&IN_VRFS.replacen("\"kernel\"", &format!("{engine:?}"), 1)).remove(0);
+        let edge = &spec.wanted;
+        let names: Vec<&str> = edge.interfaces.iter().map(|own| own.name.as_str()).collect();
+        assert_eq!(names, ["wan", "lan", "vlan5~1", "guests", "red", "blue"]);
+        let [.., red, blue] = edge.interfaces.as_slice() else { panic!("interfaces") };
+        let table = |vrf: &Interface| match vrf.origin {
+            Origin::Vrf { table } => table,
+            _ => panic!("{}", vrf.origin),
+        };
+        let (red, blue) = (table(red), table(blue));
+        let ports: Vec<Option<u32>> = edge.interfaces.iter().map(|own| own.vrf).collect();
+        assert_eq!(ports, [Some(red), None, None, Some(blue), None, None]);
+        let routes: Vec<_> =
+            edge.routes.iter().map(|route| (route.interface.as_str(), route.table)).collect();
+        assert_eq!(routes, [("wan", red), ("lan", kernel_router::MAIN)]);
+        assert_eq!(edge.spread.iter().map(|route| route.table).collect::<Vec<_>>(), [blue]);
+        // Only a VRF with an IPv6 address has a last route of IPv6.
+        let typed: Vec<String> = edge.typed.iter().map(ToString::to_string).collect();
+        let expected = [
+            format!("prohibit 10.9.0.0/16 table {red}"),
+            format!("unreachable 0.0.0.0/0 table {red} metric 4278198272"),
+            format!("unreachable ::/0 table {red} metric 4278198272"),
+            format!("unreachable 0.0.0.0/0 table {blue} metric 4278198272"),
+        ];
+        assert_eq!(typed, expected);
+        assert!(spec.container.is_none_or(|container| container.nics.len() == 2), "LXC makes the NICs");
+        assert_eq!(kernel_router::check(edge), Ok(()));
+    }
+}
+
 #[test]
 fn several_gateways_are_told_with_their_weights() {
     let route =
