@@ -174,22 +174,35 @@ fn what_cannot_be_had_is_one_line_and_nothing_is_left() {
 #[test]
 fn a_vlan_that_the_kernel_lacks_is_one_line_and_nothing_is_left() {
     support::needs!(Root, Tun, Program("ip"), Program("nsenter"));
+    let vlan = ["link", "add", "link", "t39m", "name", "t39m.7", "type", "vlan", "id", "7"];
+    let text = EVERYTHING.to_owned()
+        + "[[router.interface]]\nname = \"guests\"\nnic = \"own\"\nvlan = 7\naddress = \"10.39.7.1/24\"\n";
+    starts_or_is_refused(&text, (&vlan, "t39m.7"), "no VLANs (802.1Q)");
+}
+
+#[test]
+fn a_vrf_that_the_kernel_lacks_is_one_line_and_nothing_is_left() {
+    support::needs!(Root, Tun, Program("ip"), Program("nsenter"));
+    let vrf = ["link", "add", "name", "t39r", "type", "vrf", "table", "77"];
+    let text = EVERYTHING.replacen("\"veth:t39v\"", "\"veth:t39v\"\nvrf = \"red\"", 1);
+    starts_or_is_refused(&text, (&vrf, "t39r"), "this kernel has no VRFs");
+}
+
+/// Starts a run that needs such an interface, which `ip` creates with these words, or is refused with this line.
+fn starts_or_is_refused(text: &str, (words, link): (&[&str], &str), line: &str) {
     let _turn = alone();
     let traces = Traces::now();
     let home = Home::new();
     let before = home.interfaces();
-    let vlan = ["link", "add", "link", "t39m", "name", "t39m.7", "type", "vlan", "id", "7"];
-    let has_vlans = home.home.ip(&vlan).and_then(|_| home.home.ip(&["link", "delete", "t39m.7"])).is_ok();
-    let text = EVERYTHING.to_owned()
-        + "[[router.interface]]\nname = \"guests\"\nnic = \"own\"\nvlan = 7\naddress = \"10.39.7.1/24\"\n";
-    if has_vlans {
-        let mut run = home.start(&text);
+    let has_such = home.home.ip(words).and_then(|_| home.home.ip(&["link", "delete", link])).is_ok();
+    if has_such {
+        let mut run = home.start(text);
         run.signal(Signal::TERM).expect("signalled");
         let done = run.wait(PATIENCE).expect("it ends");
         assert!(done.status.success(), "{}", done.stderr);
     } else {
-        let done = home.launch(&text).wait(PATIENCE).expect("it ends");
-        let lines = done.stderr.lines().filter(|line| line.contains("no VLANs (802.1Q)"));
+        let done = home.launch(text).wait(PATIENCE).expect("it ends");
+        let lines = done.stderr.lines().filter(|said| said.contains(line));
         assert!(!done.status.success() && lines.count() == 1, "{}", done.stderr);
     }
     home.is_as_it_was(&before);
