@@ -187,7 +187,8 @@ fn news(router: &Router, before: &Seen, now: &Seen) -> Vec<(Kind, String)> {
             (Some(false), Some(true)) => (Kind::Cable, "link up"),
             _ => return None,
         };
-        Some((kind, format!("NIC {nic}: {what}")))
+        let noun = if router.vrfs().contains(&nic.as_str()) { "VRF" } else { "NIC" };
+        Some((kind, format!("{noun} {nic}: {what}")))
     };
     let duplicates = now.duplicates.iter().filter(|found| !before.duplicates.contains(found));
     let duplicates = duplicates.map(|(nic, ip)| {
