@@ -73,8 +73,8 @@ impl Netlink {
         self.make(kind.message(settings))
     }
 
-    /// Creates an interface directly in another namespace, on a lower interface of this one if it has any. Kernels before 6.15 also look for
-    /// its name in this namespace, so the caller should use a unique name here and rename the interface there.
+    /// Creates an interface directly in another namespace, on a lower interface of this one, if it has any. Kernels before 6.15
+    /// also look for its name in this namespace, so the caller should use a unique name here and rename the interface there.
     ///
     /// # Errors
     /// See [`Netlink::make_link`].
