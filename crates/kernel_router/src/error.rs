@@ -115,6 +115,8 @@ impl Refusal {
     }
 }
 
+/// Reason for which there can be no VRF.
+const NO_VRFS: &str = "this kernel has no VRFs: load them (`modprobe vrf`), or write another engine";
 /// Reason for which a route cannot be added.
 const ROUTE_EXISTS: &str = "another routing protocol has installed such a route: delete it";
 
@@ -137,6 +139,10 @@ fn sentence(step: &Step, errno: Errno) -> Option<String> {
         },
         Step::Add(Object::SpreadRoute(_)) => of_spread(errno),
         Step::Add(Object::TypedRoute(_)) if errno == Errno::EXIST => Some(ROUTE_EXISTS.to_owned()),
+        // VRFs need rules.
+        Step::Add(Object::LocalRule { .. }) if matches!(errno, Errno::OPNOTSUPP | Errno::AFNOSUPPORT) => {
+            Some(NO_VRFS.to_owned())
+        }
         Step::Add(Object::Address { .. }) => match errno {
             Errno::EXIST => {
                 Some("the interface already has this address, which ringroad has not set".to_owned())
@@ -210,9 +216,7 @@ fn of_interface(origin: &Origin, errno: Errno) -> Option<String> {
         (Origin::Vlan { lower, .. } | Origin::ServiceVlan { lower, .. }, Errno::RANGE) => {
             format!("its MTU is larger than that of `{lower}`")
         }
-        (Origin::Vrf { .. }, Errno::OPNOTSUPP) => {
-            "this kernel has no VRFs: load them (`modprobe vrf`), or write another engine".to_owned()
-        }
+        (Origin::Vrf { .. }, Errno::OPNOTSUPP) => NO_VRFS.to_owned(),
         (Origin::Moved { link }, Errno::NODEV) => format!("the host has no interface `{link}`"),
         (Origin::Moved { link }, Errno::INVAL) => {
             format!("`{link}` cannot leave its namespace: its driver does not support that")

@@ -90,3 +90,22 @@ fn a_step_says_what_was_and_what_is_to_be() {
     assert_eq!(parameter(None).inverse(), None);
     assert_eq!(parameter(Some("0")).to_string(), "net/ipv4/ip_forward: 0 becomes 1");
 }
+
+#[test]
+fn a_kernel_without_vrfs_is_one_line() {
+    let (interface, origin) = ("red".to_owned(), Origin::Vrf { table: 7 });
+    let vrf = Step::Add(Object::Interface(NewInterface { interface, origin, mac: None, mtu: None }));
+    let rule = Step::Add(Object::LocalRule { is_ipv4: true });
+    let why = "this kernel has no VRFs: load them (`modprobe vrf`), or write another engine";
+    for (step, what) in [
+        (vrf, "red: add a VRF of table 7"),
+        (rule, "add the rule of table local for IPv4 behind those of VRFs"),
+    ] {
+        let refusal = Refusal::Kernel(rustix::io::Errno::OPNOTSUPP.into());
+        let line = Error::of_step("edge", &step, refusal).to_string();
+        assert_eq!(line, format!("router `edge`: {what}: {why}"));
+    }
+    let (from, to) = (Setting::Vrf(Some(7)), Setting::Vrf(None));
+    let step = Step::Set { interface: "wan".to_owned(), from, to };
+    assert_eq!(step.to_string(), "wan: a port of the VRF of table 7 becomes in no VRF");
+}
