@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod adjacency;
+pub mod advertising;
 mod arp;
 mod burst;
 mod collect;

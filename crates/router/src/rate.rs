@@ -6,6 +6,7 @@ const COST: u64 = 10;
 const BURST: u64 = 50;
 
 /// Limit of the errors caused by one NIC. Credit is counted in milliseconds.
+#[derive(Clone, Debug)]
 pub(crate) struct ErrorBucket {
     credit: u64,
     updated: u64,

@@ -3,12 +3,12 @@
 use frame::nd::{self, Advert, Solicit};
 use frame::{Mac, ethernet, icmpv6, ipv6, mld};
 
+use crate::advertising::Advertising;
 use crate::ip::Ip;
 use crate::neighbours::{Neighbour, Said};
 use crate::platform::{Buffer, Platform};
 use crate::router::Router;
 use crate::routes::Routes;
-use crate::six::advertise::Advertising;
 use crate::six::letter::Letter;
 use crate::six::local::Arrived;
 use crate::six::own::TENTATIVE;

@@ -3,12 +3,12 @@
 use arrayvec::ArrayVec;
 use frame::ipv6;
 
+use crate::advertising::Advertising;
 use crate::config::{Interface, MAX_ADDRESSES, Nic};
 use crate::neighbours::Neighbours;
 use crate::platform::Buffer;
 use crate::router::Router;
 use crate::routes::Routes;
-use crate::six::advertise::Advertising;
 
 /// Milliseconds for which an address is tentative after its solicitation (RFC 4862, 5.4, and RFC 4861, 10:
 /// RETRANS_TIMER).
