@@ -69,18 +69,7 @@ impl Datagrams {
     /// # Errors
     /// `WouldBlock`: there is none.
     pub fn receive(&self, octets: &mut [u8]) -> io::Result<(usize, Option<Origin>)> {
-        let (mut name, mut control) = ([0_u8; NAME], [0_u8; CONTROL]);
-        let mut part = libc::iovec { iov_base: octets.as_mut_ptr().cast(), iov_len: octets.len() };
-        // SAFETY: a header of null pointers and zero lengths is one without name, parts and control data.
-        let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
-        (header.msg_name, header.msg_namelen) = (name.as_mut_ptr().cast(), NAME as libc::socklen_t);
-        (header.msg_iov, header.msg_iovlen) = (&raw mut part, 1);
-        (header.msg_control, header.msg_controllen) = (control.as_mut_ptr().cast(), CONTROL);
-        // SAFETY: the name, the part with its octets and the control data live until the call returns, are
-        // borrowed by nobody else, and are as long as the header says.
-        let len = unsafe { libc::recvmsg(self.0.as_raw_fd(), &raw mut header, libc::MSG_DONTWAIT) };
-        let len = usize::try_from(len).map_err(|_| io::Error::last_os_error())?;
-        Ok((len, origin(&name, &control[..header.msg_controllen.min(CONTROL)])))
+        receive(self.as_fd(), octets)
     }
 }
 
@@ -105,6 +94,22 @@ pub fn sender(from: SocketAddr, ttl: u8) -> io::Result<UdpSocket> {
         sockopt::set_ipv6_tclass(&socket, CLASS.into())?;
     }
     Ok(socket)
+}
+
+/// Receives a datagram from a socket whose options ask for these control messages, as [`Datagrams::receive`] does.
+pub(crate) fn receive(socket: BorrowedFd<'_>, octets: &mut [u8]) -> io::Result<(usize, Option<Origin>)> {
+    let (mut name, mut control) = ([0_u8; NAME], [0_u8; CONTROL]);
+    let mut part = libc::iovec { iov_base: octets.as_mut_ptr().cast(), iov_len: octets.len() };
+    // SAFETY: a header of null pointers and zero lengths is one without name, parts and control data.
+    let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
+    (header.msg_name, header.msg_namelen) = (name.as_mut_ptr().cast(), NAME as libc::socklen_t);
+    (header.msg_iov, header.msg_iovlen) = (&raw mut part, 1);
+    (header.msg_control, header.msg_controllen) = (control.as_mut_ptr().cast(), CONTROL);
+    // SAFETY: the name, the part with its octets and the control data live until the call returns, are
+    // borrowed by nobody else, and are as long as the header says.
+    let len = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut header, libc::MSG_DONTWAIT) };
+    let len = usize::try_from(len).map_err(|_| io::Error::last_os_error())?;
+    Ok((len, origin(&name, &control[..header.msg_controllen.min(CONTROL)])))
 }
 
 fn origin(name: &[u8; NAME], control: &[u8]) -> Option<Origin> {

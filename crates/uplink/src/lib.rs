@@ -15,6 +15,7 @@ pub mod netns;
 pub mod ovs;
 mod rename_into_place;
 mod request;
+pub mod solicitations;
 mod steering;
 pub mod tap;
 pub mod udp;
