@@ -11,7 +11,6 @@
 //! A kernel router is such a namespace itself: its kernel forwards by the routes that FRR writes there, and the thread only watches
 //! over the daemons and answers questions. It begins once the router was seen to run, and anew after each restart of that.
 
-mod bell;
 mod bfd;
 mod changes;
 mod counts;

@@ -6,6 +6,7 @@
 //! Plan --> Spec of each router (plan) --> Task --> thread: KernelBackend (namespaces of this host) --> Done --> Supervisor
 //! ```
 
+mod adverts;
 mod attend;
 pub(crate) mod backend;
 mod changes;

@@ -11,6 +11,7 @@
 
 mod account;
 mod background_job;
+mod bell;
 mod carrier_watch;
 mod ceiling;
 mod change;

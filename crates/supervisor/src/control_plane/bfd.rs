@@ -23,7 +23,7 @@ use anyhow::{Context, Result};
 use frr::{Daemon, Running};
 use netns::Namespace;
 
-use super::bell::{Listener, Ringer, belled};
+use crate::bell::{Listener, Ringer, belled};
 use outside::Outside;
 use worker::Worker;
 

@@ -13,7 +13,6 @@ use netlink::{Mirror, Route};
 use telemetry::Kind;
 use uplink::Tap;
 
-use super::bell::Ringer;
 use super::bfd::{Bfd, News};
 use super::counts::Counts;
 use super::daemons::Daemons;
@@ -21,6 +20,7 @@ use super::namespace::ControlNamespace;
 use super::routes::{Routes, links};
 use super::settle::settle;
 use super::thread::Report;
+use crate::bell::Ringer;
 
 /// Pauses between attempts to bring settings into force, in milliseconds: the first, and the longest.
 const PAUSE: [u64; 2] = [1_000, 30_000];

@@ -11,11 +11,11 @@ use config::learned::Lesson;
 use netns::Id;
 use telemetry::Kind;
 
-use super::bell::{Listener, Ringer, belled};
 use super::counts::Counts;
 use super::learners::Learners;
 use super::namespace::ControlNamespace;
 use super::thread::{ControlPlane, Order, Place, Question, Report};
+use crate::bell::{Listener, Ringer, belled};
 use crate::kernels::network::Network;
 
 /// Time between two looks whether a thread has ended.

@@ -20,12 +20,12 @@ use rustix::io::Errno;
 use telemetry::Kind;
 use uplink::Tap;
 
-use super::bell::{Listener, Ringer};
 use super::counts::Counts;
 use super::daemons::Daemons;
 use super::data_path::{DataPath, Site};
 use super::kernel_table::{self, KernelTable};
 use super::namespace::ControlNamespace;
+use crate::bell::{Listener, Ringer};
 
 /// Longest sleep, in milliseconds: the end of a process rings no bell.
 const LOOK: u64 = 500;

@@ -18,6 +18,7 @@ use lxc::{OrphanedContainer, Running};
 use netns::Namespace;
 use sriov::{Address, Claim, CountRecord, FormerCount, FormerSettings};
 
+use super::adverts::Adverts;
 use super::drop_reasons::{DropReasons, Drops};
 use super::napi::{self, Napi};
 use super::network::Network;
@@ -126,6 +127,7 @@ pub(crate) struct HostBackend {
     home: Option<Namespace>,
     routers: BTreeMap<String, RunningRouter>,
     drop_reasons: DropReasons,
+    adverts: Adverts,
     journal: Journal,
     /// Directory of the containers of this run.
     folder: PathBuf,
@@ -183,8 +185,8 @@ impl HostBackend {
     /// Starts without routers. Containers get their directories in `folder`. Numbers of virtual functions are recorded in
     /// `records`, which other runs use as well.
     pub(crate) fn new(journal: Journal, folder: PathBuf, records: PathBuf) -> Self {
-        let (routers, drop_reasons, former_counts) = Default::default();
-        Self { home: None, routers, drop_reasons, journal, folder, records, former_counts }
+        let (routers, drop_reasons, adverts, former_counts) = Default::default();
+        Self { home: None, routers, drop_reasons, adverts, journal, folder, records, former_counts }
     }
 
     fn held(&mut self, router: &str) -> Result<&mut RunningRouter> {
@@ -235,15 +237,23 @@ impl HostBackend {
             routers.insert(own.name().to_owned(), held);
             Ok(())
         })?;
-        let refused = self.count_drops(own).err();
-        // A router whose drops cannot be counted is not left behind.
-        refused.map_or(Ok(()), |refusal| self.end(own.name()).and(Err(refusal)))
+        let refused = self.serve(own).err();
+        // A router whose drops cannot be counted, for example, is not left behind.
+        refused.map_or(Ok(()), |refusal| self.remove(own.name()).and(Err(refusal)))
     }
 
-    /// Counts the drops of an existing router by reason if its file says so.
-    fn count_drops(&mut self, spec: &Spec) -> Result<()> {
+    /// Does what the kernel does not do for an existing router: counts its drops by reason and advertises it, as its file says.
+    fn serve(&mut self, spec: &Spec) -> Result<()> {
         let Some(held) = self.routers.get(spec.name()) else { return Ok(()) };
-        self.drop_reasons.follow(&held.router, spec.drop_reasons)
+        self.drop_reasons.follow(&held.router, spec.drop_reasons)?;
+        self.adverts.follow(&held.router, &spec.adverts)
+    }
+
+    /// Removes a router without a word to its neighbours: it has failed, or is made anew.
+    fn remove(&mut self, router: &str) -> Result<()> {
+        self.drop_reasons.forget(router);
+        self.adverts.forget(router);
+        self.routers.remove(router).map_or(Ok(()), RunningRouter::end)
     }
 
     /// Changes an existing router that keeps its container and its virtual functions.
@@ -270,6 +280,7 @@ impl HostBackend {
         let Some(held) = self.routers.remove(spec.name()) else { return self.start(spec) };
         let before = held.spec.clone();
         self.drop_reasons.forget(spec.name());
+        self.adverts.forget(spec.name());
         let outcome = held.end().and_then(|()| self.start(spec));
         if let Err(refusal) = outcome {
             return Err(match self.start(&before) {
@@ -287,7 +298,7 @@ impl KernelBackend for HostBackend {
         let is_other = held.spec.container != spec.container || held.spec.functions != spec.functions;
         if held.ended().is_some() {
             // A router whose container has ended cannot be restored; failure to remove it is no reason not to create the new one.
-            let _ = self.end(spec.name());
+            let _ = self.remove(spec.name());
             return self.start(spec);
         }
         if is_other {
@@ -295,34 +306,35 @@ impl KernelBackend for HostBackend {
         }
         let before = held.spec.clone();
         self.change(spec)?;
-        if let Err(refusal) = self.count_drops(spec) {
+        if let Err(refusal) = self.serve(spec) {
             self.change(&before)?;
-            self.count_drops(&before)?;
+            self.serve(&before)?;
             return Err(refusal);
         }
         Ok(())
     }
 
     fn end(&mut self, router: &str) -> Result<()> {
-        self.drop_reasons.forget(router);
-        self.routers.remove(router).map_or(Ok(()), RunningRouter::end)
+        self.adverts.say_farewell(router);
+        self.remove(router)
     }
 
     fn restart(&mut self, spec: &Spec) -> Result<()> {
         // The namespace of a container cannot be replaced.
         let can_be = |held: &RunningRouter| held.spec == *spec && held.container.is_none();
         if self.routers.get(spec.name()).is_some_and(can_be) {
+            self.adverts.forget(spec.name());
             let renewed = self.sited(|routers, site, journal| {
                 let held = routers.get_mut(spec.name()).context("it has gone")?;
                 held.router.restart(site, journal)?;
                 held.rate_limit.follow(&held.router, spec.limit)
             });
-            if renewed.and_then(|()| self.count_drops(spec)).is_ok() {
+            if renewed.and_then(|()| self.serve(spec)).is_ok() {
                 return Ok(());
             }
         }
         // An error that matters will recur when the router is started.
-        let _ = self.end(spec.name());
+        let _ = self.remove(spec.name());
         self.start(spec)
     }
 
@@ -337,7 +349,7 @@ impl KernelBackend for HostBackend {
             }
             None => Ok(false),
         })?;
-        self.count_drops(&spec)?;
+        self.serve(&spec)?;
         Ok(was_made)
     }
 
@@ -346,6 +358,7 @@ impl KernelBackend for HostBackend {
         if let Some(how) = held.ended() {
             // Its namespace stays until the router is started anew, but nothing is to be forwarded there. What remains is told later.
             let _ = held.router.close();
+            self.adverts.forget(name);
             bail!("router {name}: {how}");
         }
         let (router, wanted) = (&held.router, held.router.wanted());
@@ -360,6 +373,7 @@ impl KernelBackend for HostBackend {
         let is_missing = |step: &Step| matches!(step, Step::Add(Object::SpreadRoute(_)));
         let lacks_gateways = !wanted.spread.is_empty() && router.plan(wanted)?.iter().any(is_missing);
         let drops = self.drop_reasons.of(name).unwrap_or_default();
+        self.adverts.tend();
         Ok(Seen { nics, threads, duplicates, drops, is_nameless, network, lacks_gateways })
     }
 
@@ -383,6 +397,7 @@ impl KernelBackend for HostBackend {
         napi::count(router, &held.napis, &mut counted);
         self.count_before(router, &mut counted)?;
         self.drop_reasons.count(router, &mut counted);
+        self.adverts.count(router, &mut counted);
         Ok(counted)
     }
 
@@ -413,6 +428,7 @@ impl KernelBackend for HostBackend {
 
 impl Drop for HostBackend {
     fn drop(&mut self) {
+        self.adverts.forget_all();
         self.routers.clear();
         self.restore_function_counts();
         // It exists only if there was a container.

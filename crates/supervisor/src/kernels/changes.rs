@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use api::Change;
 use config::forwarding::Interface;
 use config::keys::{self, Change as Cost};
+use config::six::Six;
 use config::{Key, Nic, Plan, Router};
 use netlink::QueueKind;
 
@@ -48,7 +49,7 @@ fn of_router(old: &Router, new: &Router) -> Vec<Change> {
     let (before, now) = (told(old), told(new));
     for (key, value) in &now.values {
         let was = before.values.get(key);
-        // A new NIC has no queueing discipline and no VRF unless it is said.
+        // A new NIC has no queueing discipline and no VRF and advertises nothing unless it is said.
         if was != Some(value) && !(was.is_none() && value == NONE) {
             changes.push(of_value(name, key, (was.map(String::as_str), value.as_str())));
         }
@@ -140,6 +141,7 @@ fn tell_nic(told: &mut Properties, router: &Router, nic: &Nic) {
         ("rpf", nic.reverse_path.name().to_owned()),
         ("vrf", vrf(nic.vrf.as_deref())),
         ("qdisc", queue.map_or_else(|| NONE.to_owned(), |queue| queue.to_string())),
+        ("ra", advertised(&nic.six)),
     ] {
         told.values.insert(format!("{key} of {name}"), value);
     }
@@ -155,10 +157,16 @@ fn tell_vlan(told: &mut Properties, router: &Router, vlan: &Interface) {
     told.values.insert(format!("mtu of {name}"), mtu.to_string());
     told.values.insert(format!("rpf of {name}"), vlan.reverse_path.name().to_owned());
     told.values.insert(format!("vrf of {name}"), vrf(vlan.vrf.as_deref()));
+    told.values.insert(format!("ra of {name}"), advertised(&vlan.six));
 }
 
 fn vrf(name: Option<&str>) -> String {
     name.unwrap_or(NONE).to_owned()
+}
+
+/// What an interface advertises.
+fn advertised(six: &Six) -> String {
+    six.advertise.as_ref().map_or_else(|| NONE.to_owned(), ToString::to_string)
 }
 
 fn hitless(what: String) -> Change {

@@ -3,11 +3,12 @@
 mod tables;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 
 use anyhow::{Context, Result, bail};
 use attach::Function;
 use config::forwarding::{self, Destination, ReversePath};
+use config::six::Six;
 use config::{Mac, Nic, Plan, Router, RpFilter};
 use kernel_router::{
     Interface, Mode, Neighbour, Origin, Route, RouteType, RouterConfig, SpreadRoute, TypedRoute, Way,
@@ -16,6 +17,8 @@ use kernel_router::{
 use lxc::{Container, Link, Root};
 use netlink::Prefix;
 use tables::Tables;
+
+use super::adverts::Advert;
 
 /// Parameters that enable forwarding.
 const IPV4_FORWARDING: &str = "net/ipv4/ip_forward";
@@ -37,6 +40,8 @@ pub(crate) struct Spec {
     pub(super) limit: Option<u64>,
     /// True if the packets that the kernel drops are counted by its reason.
     pub(crate) drop_reasons: bool,
+    /// What its interfaces advertise to hosts.
+    pub(super) adverts: Vec<Advert>,
 }
 
 impl Spec {
@@ -85,7 +90,8 @@ pub(super) fn one(router: &Router) -> Result<Spec> {
     let functions = functions(router);
     let limit = router.limit.map(config::Rate::pps);
     let drop_reasons = router.kernel.is_some_and(|kernel| kernel.drop_reasons);
-    let mut spec = Spec { wanted, container: None, functions, limit, drop_reasons };
+    let adverts = adverts(router);
+    let mut spec = Spec { wanted, container: None, functions, limit, drop_reasons, adverts };
     if let Some(container) = &router.container {
         spec.add_container(&router.name, container)?;
     }
@@ -155,6 +161,20 @@ fn functions(router: &Router) -> Vec<(usize, Function)> {
         Some((place, function))
     };
     router.nics.iter().enumerate().filter_map(function).collect()
+}
+
+/// What NICs and VLANs advertise. A router that does not forward is no default router (RFC 4861, 6.2.5).
+fn adverts(router: &Router) -> Vec<Advert> {
+    let forwards = router.kernel.unwrap_or_default().forwarding;
+    let advert = |(name, six): (&String, &Six)| {
+        let mut wanted = six.advertise.clone()?;
+        wanted.lifetime = if forwards { wanted.lifetime } else { 0 };
+        let source = six.addresses.iter().map(|own| own.ip).find(Ipv6Addr::is_unicast_link_local);
+        Some(Advert { interface: name.clone(), source, wanted })
+    };
+    let nics = router.nics.iter().map(|nic| (&nic.name, &nic.six));
+    let vlans = router.forwarding.interfaces.iter().map(|own| (&own.name, &own.six));
+    nics.chain(vlans).filter_map(advert).collect()
 }
 
 fn interface(router: &Router, nic: &Nic) -> Result<Interface> {

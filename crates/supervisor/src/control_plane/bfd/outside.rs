@@ -10,7 +10,7 @@ use netns::Namespace;
 use uplink::datagrams::{Datagrams, sender};
 
 use super::News;
-use crate::control_plane::bell::Ringer;
+use crate::bell::Ringer;
 
 /// Most packets taken from a socket in a turn.
 const MOST: usize = 1024;

@@ -13,7 +13,7 @@ use rustix::io::Errno;
 
 use super::outside::Outside;
 use super::{News, Order};
-use crate::control_plane::bell::Listener;
+use crate::bell::Listener;
 
 /// Longest sleep.
 const LONGEST: Duration = Duration::from_secs(60);

@@ -6,7 +6,14 @@ use crate::tests::fake_backend::FakeBackend;
 fn wanted(name: &str, ttl: u32) -> Spec {
     let mut wanted = RouterConfig::new(name, Vec::new());
     wanted.sysctls.insert("net/ipv4/ip_default_ttl".to_owned(), ttl.to_string());
-    Spec { wanted, container: None, functions: Vec::new(), limit: None, drop_reasons: false }
+    Spec {
+        wanted,
+        container: None,
+        functions: Vec::new(),
+        limit: None,
+        drop_reasons: false,
+        adverts: Vec::new(),
+    }
 }
 
 /// The calls that were made, such as `make a`.

@@ -8,14 +8,14 @@ use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use rustix::event::{EventfdFlags, eventfd};
 
 /// Sending end.
-pub(super) struct Ringer<T> {
+pub(crate) struct Ringer<T> {
     /// `None` while it ends.
     sender: Option<Sender<T>>,
     bell: Arc<OwnedFd>,
 }
 
 /// Receiving end.
-pub(super) struct Listener<T> {
+pub(crate) struct Listener<T> {
     receiver: Receiver<T>,
     bell: Arc<OwnedFd>,
 }
@@ -24,7 +24,7 @@ pub(super) struct Listener<T> {
 ///
 /// # Errors
 /// No descriptors are left.
-pub(super) fn belled<T>() -> io::Result<(Ringer<T>, Listener<T>)> {
+pub(crate) fn belled<T>() -> io::Result<(Ringer<T>, Listener<T>)> {
     let bell = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
     let (sender, receiver) = channel();
     Ok((Ringer { sender: Some(sender), bell: bell.clone() }, Listener { receiver, bell }))
@@ -32,7 +32,7 @@ pub(super) fn belled<T>() -> io::Result<(Ringer<T>, Listener<T>)> {
 
 impl<T> Ringer<T> {
     /// Sends; without effect if nobody listens any more.
-    pub(super) fn send(&self, what: T) {
+    pub(crate) fn send(&self, what: T) {
         if self.sender.as_ref().is_some_and(|sender| sender.send(what).is_ok()) {
             self.ring();
         }
@@ -60,7 +60,7 @@ impl<T> Drop for Ringer<T> {
 
 impl<T> Listener<T> {
     /// Stops the bell; everything sent before is there to be taken.
-    pub(super) fn quiet(&self) {
+    pub(crate) fn quiet(&self) {
         let _ = rustix::io::read(&*self.bell, &mut [0; 8]);
     }
 
@@ -68,7 +68,7 @@ impl<T> Listener<T> {
     ///
     /// # Errors
     /// `Disconnected`: there will be none any more.
-    pub(super) fn next(&self) -> Result<Option<T>, TryRecvError> {
+    pub(crate) fn next(&self) -> Result<Option<T>, TryRecvError> {
         match self.receiver.try_recv() {
             Ok(what) => Ok(Some(what)),
             Err(TryRecvError::Empty) => Ok(None),
@@ -77,12 +77,12 @@ impl<T> Listener<T> {
     }
 
     /// Rings once more: something was left there.
-    pub(super) fn ring(&self) {
+    pub(crate) fn ring(&self) {
         let _ = rustix::io::write(&*self.bell, &1u64.to_ne_bytes());
     }
 
     /// Descriptor to poll for reading.
-    pub(super) fn watched(&self) -> BorrowedFd<'_> {
+    pub(crate) fn watched(&self) -> BorrowedFd<'_> {
         self.bell.as_fd()
     }
 }
