@@ -32,11 +32,8 @@ const OF_MACHINES: [&str; 10] = [
     "long_routes",
     "redirects",
 ];
-/// Keys of interfaces for VLANs that the kernel's are not given, and the reasons.
-const OF_VLANS: [(&str, &str); 1] =
-    [("ra", "the kernel sends no router advertisements; remove this key, or write another engine")];
 /// Keys about NICs of machines.
-const OF_NICS: [&str; 12] = [
+const OF_NICS: [&str; 11] = [
     "model",
     "mode",
     "itr",
@@ -48,7 +45,6 @@ const OF_NICS: [&str; 12] = [
     "deliver",
     "ring",
     "offload",
-    "ra",
 ];
 /// Counters of drops by reason, among the keys of a router.
 pub(crate) const DROP_REASONS: Entry<Router> = Entry::new(
@@ -159,9 +155,6 @@ fn verify_routes(section: &Section<'_>, router: &Router) {
 /// Checks the names and keys of interfaces for VLANs.
 fn verify_vlans(section: &Section<'_>) {
     for table in section.tables("interface") {
-        for (key, what) in OF_VLANS.into_iter().filter(|(key, _)| table.has(key)) {
-            table.fault(table.line_of(key), key, what);
-        }
         if let Some(name) = table.peek_text("name").filter(|name| TAKEN.contains(name)) {
             let what = format!("the kernel reserves the name {name:?}; choose another");
             table.fault(table.line_of("name"), "name", what);

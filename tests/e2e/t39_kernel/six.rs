@@ -1,5 +1,6 @@
 //! Objective: a kernel router forwards IPv6 beside IPv4. Its IPv6 addresses, routes and neighbours, and routes of a type, change
-//! while it forwards. A filter of IPv6 sources, which the kernel does not have, is refused in one line.
+//! while it forwards. A filter of IPv6 sources, which the kernel does not have, is refused in one line. Hosts behind it configure
+//! themselves by its router advertisements, and look for another router when it sends none or does not forward any more.
 
 use std::path::Path;
 
@@ -127,5 +128,54 @@ fn both_families_are_forwarded_and_changed() {
     assert!(said(&["restart", "t39"]).contains("router t39 was started anew"));
     pings(&world);
     // The refused request appears among the events.
+    world.finish_troubled();
+}
+
+/// Returns what `ip -6` says about an interface of the host in the west.
+fn west_says(world: &World, what: &str) -> String {
+    world.west.ip(&["-6", what, "show", "dev", "t39w"]).expect("it says so")
+}
+
+#[test]
+fn hosts_behind_it_configure_themselves() {
+    support::needs!(Root, Program("ip"), Program("busybox"), Program("nsenter"));
+    if !Path::new("/proc/sys/net/ipv6").exists() {
+        return println!("SKIPPED: this kernel has no IPv6");
+    }
+    let plain = file();
+    let text = plain.replace(
+        "[\"192.0.2.1/24\", \"2001:db8:1::1/64\"]",
+        "\"2001:db8:1::1/64\"\nra = { dns = \"2001:db8::53\" }",
+    );
+    let hosts = |_: &Namespace| Ok((Namespace::add("t39-west").expect("a namespace"), host("t39-east")));
+    let started = Stage::start_with_names_after(RINGROAD, &text, &["--json"], hosts);
+    let (stage, (west, east)) = started.expect("it starts");
+    wait_for(|| stage.client().ok());
+    let world = World { stage, west, east };
+    // A host of the kernel's defaults, which asks for a router as soon as its link is up.
+    world.west.ip(&["link", "set", "t39w", "up"]).expect("up");
+    let has_router = |world: &World| west_says(world, "route").contains("default via fe80:");
+    wait_for(|| has_router(&world).then_some(()));
+    wait_for(|| west_says(&world, "address").contains("inet6 2001:db8:1:").then_some(()));
+    wait_for(|| answers(&world, "2001:db8:1::1").then_some(()));
+    world.stage.wait_for_counters(|counters| counters.get("t39.west.ra.sent") > 0).expect("it is counted");
+
+    // Without `ra` the host is told that it is no router any more.
+    let quiet = text.replace("\nra = { dns = \"2001:db8::53\" }", "");
+    let told = world.apply(&quiet, &["--dry-run"]);
+    assert!(told.stdout.contains("ra of west = none"), "{told:?}");
+    assert!(world.apply(&quiet, &[]).status.success());
+    wait_for(|| (!has_router(&world)).then_some(()));
+    assert!(world.apply(&text, &[]).status.success());
+    wait_for(|| has_router(&world).then_some(()));
+    said(&["restart", "t39"]);
+    wait_for(|| answers(&world, "2001:db8:1::1").then_some(()));
+    wait_for(|| has_router(&world).then_some(()));
+    // A router that does not forward is no default router.
+    said(&["set", "t39", "forwarding=false"]);
+    wait_for(|| (!has_router(&world)).then_some(()));
+    said(&["set", "t39", "forwarding=true"]);
+    wait_for(|| has_router(&world).then_some(()));
+    said(&["stop", "t39"]);
     world.finish_troubled();
 }

@@ -129,8 +129,8 @@ fn a_vlan_has_tags_addresses_and_a_filter() {
     good("", &both("rpf = \"off\""));
     let fault = faults("", &both("rpf = \"strict\""));
     assert!(fault.contains("router.interface.rpf: the kernel filters IPv4 sources only"), "{fault}");
-    let fault = faults("", &both("ra = {}"));
-    assert!(fault.contains("router.interface.ra: the kernel sends no router advertisements"), "{fault}");
+    let plan = good("", &both("ra = {}"));
+    assert!(plan.routers[0].forwarding.interfaces[0].six.advertise.is_some());
     assert!(faults("", &vlan("").replace("\"guests\"", "\"all\"")).contains("reserves the name \"all\""));
 }
 
@@ -181,8 +181,15 @@ fn what_the_kernel_cannot_do_with_ipv6_is_refused() {
         faults("", &format!("{VETH}\naddress = \"192.0.2.1/24\"\n{route}")),
         "f.toml:11: router.route.nic: NIC \"wan\" has no IPv6 address, so it takes no part in IPv6; give it one"
     );
-    let no_machine = "a kernel router has no machine; remove this key, or write another engine";
-    assert_eq!(faults("", &format!("{DUAL}\nra = {{}}")), format!("f.toml:9: router.nic.ra: {no_machine}"));
+}
+
+#[test]
+fn it_advertises_itself_to_hosts() {
+    let plan = good("", &format!("{DUAL}\nra = {{ lifetime = 900 }}"));
+    let wanted = plan.routers[0].nics[0].six.advertise.as_ref().expect("it does");
+    assert_eq!((wanted.lifetime, wanted.prefixes.len()), (900, 1));
+    let fault = faults("", &format!("{VETH}\naddress = \"192.0.2.1/24\"\nra = {{}}"));
+    assert!(fault.contains("router.nic.ra: the NIC has no IPv6 address to advertise"), "{fault}");
 }
 
 #[test]

@@ -173,6 +173,28 @@ fn a_nic_and_a_vlan_change_their_vrfs() {
 }
 
 #[test]
+fn what_is_advertised_changes_without_loss() {
+    let told = |before: &str, after: &str| {
+        let changes = changes(&plan(before), &plan(after));
+        changes.into_iter().map(|change| (change.what, !change.hitless)).collect::<Vec<_>>()
+    };
+    let plain = FILE.replace("\"192.0.2.1/24\"", "[\"192.0.2.1/24\", \"2001:db8::1/64\"]");
+    let quiet = format!(
+        "{plain}[[router.interface]]\nname = \"guests\"\nnic = \"lan\"\nvlan = 100\naddress = \"2001:db8:1::1/64\"\n"
+    );
+    let at_nic =
+        plain.replace("mtu = 1500\n", "mtu = 1500\nra = { lifetime = 900, prefix = \"2001:db8::/64\" }\n");
+    let line = "interval 600 lifetime 900 hop_limit 64 mtu prefix 2001:db8::/64 valid 86400 preferred 14400";
+    assert_eq!(told(&plain, &at_nic), one(&format!("router edge: ra of wan = {line}"), false));
+    assert_eq!(told(&at_nic, &plain), one("router edge: ra of wan = none", false));
+    let at_vlan = told(&quiet, &format!("{quiet}ra = {{ lifetime = 900 }}\n"));
+    assert_eq!(
+        at_vlan,
+        one(&format!("router edge: ra of guests = {}", line.replace("db8::", "db8:1::")), false)
+    );
+}
+
+#[test]
 fn routers_come_and_go() {
     let renamed = [("router edge removed".to_owned(), true), ("router core added".to_owned(), false)];
     assert_eq!(told("name = \"edge\"", "name = \"core\""), renamed);

@@ -362,6 +362,26 @@ fn a_queue_is_at_the_other_end_of_a_pair() {
 }
 
 #[test]
+fn what_a_nic_advertises_is_told() {
+    let text = "[[router]]\nname = \"edge\"\nengine = \"kernel\"\nKEYS\
+        [[router.nic]]\nname = \"wan\"\nattach = \"veth:rr-wan\"\naddress = \"2001:db8::1/64\"\n\
+        [[router.nic]]\nname = \"lan\"\nattach = \"veth:rr-lan\"\naddress = [\"2001:db8:1::1/64\", \"fe80::7/64\"]\n\
+        ra = { lifetime = 900 }\n\
+        [[router.interface]]\nname = \"guests\"\nnic = \"wan\"\nvlan = 7\naddress = \"2001:db8:7::1/64\"\nra = {}\n";
+    for engine in ["kernel", "lxc"] {
+        let told = |keys: &str| {
+            let spec = specs(&text.replace("kernel", engine).replace("KEYS", keys)).remove(0);
+            let told = spec.adverts.into_iter().map(|own| (own.interface, own.source, own.wanted.lifetime));
+            told.collect::<Vec<_>>()
+        };
+        let given = Some("fe80::7".parse().expect("an address"));
+        assert_eq!(told(""), [("lan".to_owned(), given, 900), ("guests".to_owned(), None, 1800)]);
+        let lifetimes = told("forwarding = false\n").into_iter().map(|(_, _, lifetime)| lifetime);
+        assert_eq!(lifetimes.collect::<Vec<_>>(), [0, 0], "it is no default router");
+    }
+}
+
+#[test]
 fn drops_are_counted_by_reason_if_the_file_asks() {
     let text = FILE.replace("threaded = true\n", "threaded = true\ndrop_reasons = true\n");
     assert_eq!([FILE, &text].map(|text| specs(text)[0].drop_reasons), [false, true]);
