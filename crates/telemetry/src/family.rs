@@ -79,6 +79,7 @@ fn part(group: &str) -> (Cow<'static, str>, Labels) {
         [router, nic, "sorted"] if !is_vcpu(nic) => ("sorted", owned(&[("router", router), ("nic", nic)])),
         [router, nic, "punt"] if !is_vcpu(nic) => ("punt", owned(&[("router", router), ("nic", nic)])),
         [router, nic, "shadow"] if !is_vcpu(nic) => ("shadow", owned(&[("router", router), ("nic", nic)])),
+        [router, nic, "ra"] if !is_vcpu(nic) => ("ra", owned(&[("router", router), ("nic", nic)])),
         [router, nic, "replay"] if !is_vcpu(nic) => ("replay", owned(&[("router", router), ("nic", nic)])),
         [router, nic, "pcap"] if !is_vcpu(nic) => ("pcap", owned(&[("router", router), ("nic", nic)])),
         [router, nic, "link"] if !is_vcpu(nic) => ("kernel_link", owned(&[("router", router), ("nic", nic)])),
