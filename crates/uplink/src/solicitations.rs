@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn it_hears_solicitations_of_its_link_and_sends_from_confirmed_addresses() {
-        support::needs!(Root);
+        support::needs!(Root, Program("ip"));
         let place = Namespace::add("rr-solicits").expect("a namespace");
         place.ip(&["link", "add", "router", "type", "veth", "peer", "name", "host"]).expect("a pair");
         for (link, own) in [("router", ROUTER), ("host", HOST)] {

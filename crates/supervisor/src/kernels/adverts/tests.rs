@@ -126,7 +126,7 @@ fn a_host_that_asks_is_answered_within_half_a_second() {
     }
     assert_eq!(link.told(), [(HOST, 1800)]);
     // Without its address, or with one of another scope, the answer is for all.
-    let global = "2001:db8::9".parse().expect("an address");
+    let global: Ipv6Addr = "2001:db8::9".parse().expect("an address");
     for (source, message, at) in [(Ipv6Addr::UNSPECIFIED, &NAMED[..8], 14_000), (global, &NAMED[..], 15_000)]
     {
         link.push(source, 255, message);

@@ -374,7 +374,7 @@ fn what_a_nic_advertises_is_told() {
             let told = spec.adverts.into_iter().map(|own| (own.interface, own.source, own.wanted.lifetime));
             told.collect::<Vec<_>>()
         };
-        let given = Some("fe80::7".parse().expect("an address"));
+        let given: Option<Ipv6Addr> = Some("fe80::7".parse().expect("an address"));
         assert_eq!(told(""), [("lan".to_owned(), given, 900), ("guests".to_owned(), None, 1800)]);
         let lifetimes = told("forwarding = false\n").into_iter().map(|(_, _, lifetime)| lifetime);
         assert_eq!(lifetimes.collect::<Vec<_>>(), [0, 0], "it is no default router");
