@@ -1,8 +1,9 @@
 //! Objective: with a kernel that has 802.1Q, its VLANs are those of our routers: hosts in a VLAN of a TAP, with one tag and with two,
-//! send large packets through a router of ours; a kernel router has such VLANs itself.
+//! send large packets through a router of ours; a kernel router has such VLANs itself, and advertises itself in them.
 
 use std::net::SocketAddr;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use inbox::ping;
 use support::{Namespace, Stage, transfer};
@@ -125,4 +126,37 @@ fn a_kernel_router_has_vlans_with_one_tag_and_with_two() {
         ip(&west, &format!("link delete {link}"));
     }
     stage.finish_troubled(vec![west, east]).expect("nothing is left");
+}
+
+#[test]
+fn hosts_in_a_vlan_of_a_kernel_router_configure_themselves() {
+    support::needs!(Root, Program("ip"), Program("busybox"));
+    if !inbox::inside() {
+        println!("SKIPPED: not in the box, whose kernel has 802.1Q");
+        return;
+    }
+    let text = format!(
+        "[[router]]\nname = \"vk\"\nengine = \"kernel\"\n\
+         [[router.nic]]\nname = \"west\"\nattach = \"veth:vk-west\"\nnetns = \"vk-west-{}\"\n\
+         [[router.interface]]\nname = \"guests\"\nnic = \"west\"\nvlan = 100\naddress = \"2001:db8:100::1/64\"\nra = {{}}\n",
+        std::process::id()
+    );
+    let host = |_: &Namespace| Namespace::add("vk-west");
+    let started = Stage::start_with_names_after(&inbox::ringroad(), &text, &["--json"], host);
+    let (stage, west) = started.expect("it starts");
+    stage.client().expect("it answers, so its pair is there");
+    for words in
+        ["link set vk-west up", "link add link vk-west name guests type vlan id 100", "link set guests up"]
+    {
+        ip(&west, words);
+    }
+    let end = Instant::now() + PATIENCE;
+    for (what, wanted) in [("route", "default via fe80:"), ("address", "inet6 2001:db8:100:")] {
+        while !west.ip(&["-6", what, "show", "dev", "guests"]).expect("it says so").contains(wanted) {
+            assert!(Instant::now() < end, "{wanted} does not come");
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+    ip(&west, "link delete guests");
+    stage.finish_troubled(vec![west]).expect("nothing is left");
 }
