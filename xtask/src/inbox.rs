@@ -30,7 +30,7 @@ const IN_THE_BOX: &str = " (in the box)";
 const TESTS: &str = "tests";
 
 /// Programs of this host that tests use; one that is not installed here is missing inside too, and the tests report that.
-const PROGRAMS: [&str; 15] = [
+const PROGRAMS: [&str; 20] = [
     "ip",
     "chrt",
     "bridge",
@@ -46,6 +46,12 @@ const PROGRAMS: [&str; 15] = [
     "ovsdb-tool",
     "ovsdb-server",
     "ovs-appctl",
+    "lxc-start",
+    "lxc-stop",
+    "lxc-info",
+    "lxc-attach",
+    // The first process of a container without a root of its own.
+    "sleep",
 ];
 /// Debian's Open vSwitch package with DPDK diverts this name; the kernel datapath needs the plain version.
 const VSWITCHD: (&str, &str) = ("/usr/lib/openvswitch-switch/ovs-vswitchd", "/usr/sbin/ovs-vswitchd");
@@ -53,6 +59,10 @@ const VSWITCHD: (&str, &str) = ("/usr/lib/openvswitch-switch/ovs-vswitchd", "/us
 const SYSTEMD: &str = "/lib/systemd/systemd";
 const UNIT: &str = "packaging/ringroad@.service";
 const SCHEMA: &str = "/usr/share/openvswitch/vswitch.ovsschema";
+
+/// Folder that LXC mounts the root of a container on, and the list of system calls that it denies.
+const LXC_ROOT: &str = "usr/lib/x86_64-linux-gnu/lxc/rootfs";
+const LXC_CALLS: &str = "/usr/share/lxc/config/common.seccomp";
 
 /// Modules that are loaded before the tests.
 const MODULES: [&str; 19] = [
@@ -166,7 +176,8 @@ fn machine(kernel: &Kernel, folder: &Path, programs: &Programs, wish: &BoxOption
     let files = folder.join("host.cpio");
     contents(kernel, folder, programs, wish)?.write(&files)?;
     let mut machine = Machine::new(kernel, &files);
-    machine.memory(MEMORY).cpus(2).on_one_cpu();
+    // LXC would ask for its profile if AppArmor was on, and none is loaded.
+    machine.memory(MEMORY).cpus(2).on_one_cpu().append("apparmor=0");
     Ok(machine)
 }
 
@@ -267,6 +278,9 @@ fn contents(kernel: &Kernel, folder: &Path, programs: &Programs, wish: &BoxOptio
     }
     if Path::new(SYSTEMD).is_file() {
         files.program(SYSTEMD)?.file(&root().join(UNIT), "/lib/systemd/system/ringroad@.service")?;
+    }
+    if Path::new(LXC_CALLS).is_file() {
+        files.folder(LXC_ROOT).file(Path::new(LXC_CALLS), LXC_CALLS)?;
     }
     lean(&programs.ringroad, folder, "ringroad", &mut files, "/usr/bin/ringroad")?;
     files.modules(kernel, &MODULES)?;
