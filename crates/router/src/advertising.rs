@@ -106,7 +106,8 @@ impl Advertising {
         }
     }
 
-    /// Writes the payload of an advertisement for a NIC with this Ethernet address and MTU; returns its length and the ICMPv6 header for it.
+    /// Writes the payload of an advertisement for a NIC with this Ethernet address and MTU; returns its length and the ICMPv6 header
+    /// for it.
     ///
     /// # Errors
     /// It does not fit into `payload`.
