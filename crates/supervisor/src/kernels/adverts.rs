@@ -75,11 +75,11 @@ impl Adverts {
             return Ok(());
         }
         let waits = self.attend().context("router advertisements")?;
-        let id = router.namespace().id()?;
+        let (id, settings) = (router.namespace().id()?, present(router, wanted)?);
         let before = self.speakers.lock().remove(name).filter(|speaker| speaker.namespace == id);
         let mut before = before.map(|speaker| speaker.interfaces).unwrap_or_default();
         let mut interfaces = Vec::new();
-        for settings in present(router, wanted)? {
+        for settings in settings {
             let known = before.iter().position(|known| known.is_at(&settings));
             interfaces.push(match known.map(|place| before.swap_remove(place)) {
                 Some(mut known) => {
