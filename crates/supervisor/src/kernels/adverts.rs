@@ -68,7 +68,7 @@ impl Adverts {
     /// or repaired. Hosts behind an interface that advertised itself, and is not to any more, are told.
     ///
     /// # Errors
-    /// One line: the kernel gives no socket, or no thread.
+    /// One line: the kernel gives no socket, or no thread. The interfaces that have a socket advertise themselves all the same.
     pub(super) fn follow(&mut self, router: &Router, wanted: &[Advert]) -> Result<()> {
         let name = router.wanted().name.as_str();
         if wanted.is_empty() && !self.speakers.lock().contains_key(name) {
@@ -78,21 +78,24 @@ impl Adverts {
         let (id, settings) = (router.namespace().id()?, present(router, wanted)?);
         let before = self.speakers.lock().remove(name).filter(|speaker| speaker.namespace == id);
         let mut before = before.map(|speaker| speaker.interfaces).unwrap_or_default();
-        let mut interfaces = Vec::new();
+        let (mut interfaces, mut refused) = (Vec::new(), None);
         for settings in settings {
             let known = before.iter().position(|known| known.is_at(&settings));
-            interfaces.push(match known.map(|place| before.swap_remove(place)) {
+            match known.map(|place| before.swap_remove(place)) {
                 Some(mut known) => {
                     known.set(settings, now());
-                    known
+                    interfaces.push(known);
                 }
-                None => Interface::new(open(router, &settings, &waits)?, settings, now()),
-            });
+                None => match open(router, &settings, &waits) {
+                    Ok(socket) => interfaces.push(Interface::new(socket, settings, now())),
+                    Err(refusal) => refused = Some(refusal),
+                },
+            }
         }
         before.iter().for_each(Interface::say_farewell);
         self.speakers.lock().insert(name.to_owned(), Speaker { namespace: id, interfaces });
         self.ring();
-        Ok(())
+        refused.map_or(Ok(()), Err)
     }
 
     /// Tells hosts that a router is none any more (RFC 4861, 6.2.5), before it ends by order, and forgets it.
