@@ -1,4 +1,12 @@
 //! The route table that all firmware members of a group read, in memory that one process writes.
+//!
+//! ```text
+//! file: plans  --> known   --.
+//!                             > table: of two routes to one network the learned one counts
+//! control plane --> learned --'
+//! ```
+//!
+//! Locks are taken in this order: `known`, `learned`, those of the table, `down`, `silent`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -8,9 +16,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context, Result};
 use config::Router;
+use config::learned::Lesson;
 use fib::{NextHop, Rib, six};
 use vmm::{Room6, RouteTable, SharedMemory};
 
+use crate::control::{LearnedRoutes, Network};
 use crate::next_hops::gateway;
 use crate::routes::{Hops, entries, entries_six, has_six, with_remedy};
 
@@ -19,6 +29,22 @@ use crate::routes::{Hops, entries, entries_six, has_six, with_remedy};
 enum Prefix {
     Four(u32, u8),
     Six(u128, u8),
+}
+
+impl Prefix {
+    const fn of((to, len): &Network) -> Self {
+        match to {
+            IpAddr::V4(to) => Self::Four(to.to_bits(), *len),
+            IpAddr::V6(to) => Self::Six(to.to_bits(), *len),
+        }
+    }
+
+    const fn network(self) -> Network {
+        match self {
+            Self::Four(network, len) => (IpAddr::V4(Ipv4Addr::from_bits(network)), len),
+            Self::Six(network, len) => (IpAddr::V6(Ipv6Addr::from_bits(network)), len),
+        }
+    }
 }
 
 impl fmt::Display for Prefix {
@@ -37,20 +63,33 @@ type Delta = BTreeMap<Prefix, Option<Hops>>;
 /// What routes of one family are to become.
 type Changes<'h> = BTreeMap<Prefix, Option<&'h Hops>>;
 /// A gateway, and the number of the NIC that it is behind.
-type Gateway = (usize, Ipv4Addr);
+type Gateway = (usize, IpAddr);
 
 /// The routes of a group, and their writer.
 pub struct GroupRoutes {
-    table: RouteTable,
+    table: Arc<RouteTable>,
     /// The table as its readers see it.
     view: RouteTable,
-    /// What is in the table.
+    /// Routes of the plan, which are in the table where none was learned.
     known: Mutex<Known>,
+    /// Routes that a control plane has found.
+    learned: Mutex<LearnedRoutes>,
+    /// Number of NICs.
+    links: usize,
     count: AtomicUsize,
     /// Gateways that do not answer.
     down: Mutex<BTreeSet<Gateway>>,
+    /// Gateways of which the control plane says that they do not answer.
+    silent: Mutex<BTreeSet<Gateway>>,
     /// The gateways of routes by several ones.
-    ways: Mutex<BTreeSet<Gateway>>,
+    ways: Mutex<Ways>,
+}
+
+/// Gateways of routes by several ones.
+#[derive(Default)]
+struct Ways {
+    of_plan: BTreeSet<Gateway>,
+    learned: BTreeSet<Gateway>,
 }
 
 impl GroupRoutes {
@@ -65,9 +104,21 @@ impl GroupRoutes {
         let room = has_six(member).then(Room6::default);
         // The table cannot move while members read it; unused room costs nothing.
         let table = RouteTable::with_six(2 * long + member.long_routes() as usize, room)?;
+        let (table, links) = (Arc::new(table), member.nics.len());
         let view = RouteTable::view(table.memory().clone())?;
-        let (known, count) = (Mutex::default(), AtomicUsize::new(0));
-        let group = Self { table, view, known, count, down: Mutex::default(), ways: Mutex::default() };
+        let mut learned = LearnedRoutes::default();
+        learned.adopt(&table, links, &|_: &Network| None);
+        let group = Self {
+            table,
+            view,
+            known: Mutex::default(),
+            learned: Mutex::new(learned),
+            links,
+            count: AtomicUsize::new(0),
+            down: Mutex::default(),
+            silent: Mutex::default(),
+            ways: Mutex::default(),
+        };
         let all = wanted.into_iter().map(|(prefix, hops)| (prefix, Some(hops))).collect();
         group.change(&all)?;
         Ok(group)
@@ -75,6 +126,56 @@ impl GroupRoutes {
 
     fn known(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn learned(&self) -> MutexGuard<'_, LearnedRoutes> {
+        self.learned.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes what a control plane says. Returns how many networks are not in the table as they should be, because it is full.
+    pub fn learn(&self, lesson: &Lesson) -> usize {
+        let known = self.known();
+        let mut learned = self.learned();
+        if let Some(down) = &lesson.down {
+            *self.silent() = down.iter().map(|gateway| (gateway.link.into(), gateway.ip)).collect();
+        }
+        let late = learned.take(lesson, &below(&known));
+        self.mark();
+        self.note(&known, &learned);
+        late
+    }
+
+    /// Takes over what another table of the group has learned.
+    pub fn learn_as(&self, other: &Self) {
+        // It belongs to nobody else yet, so nobody takes both locks the other way round.
+        let known = self.known();
+        let mut learned = self.learned();
+        learned.learn_as(&other.learned(), &below(&known));
+        self.silent().clone_from(&other.silent());
+        self.mark();
+        self.note(&known, &learned);
+    }
+
+    /// Tries again what did not fit, unless the table is being changed: this never waits.
+    pub fn catch_up(&self) {
+        let Ok(known) = self.known.try_lock() else { return };
+        let Ok(mut learned) = self.learned.try_lock() else { return };
+        if learned.catch_up(&below(&known)) {
+            self.mark();
+        }
+    }
+
+    /// Notes for those who ask how many routes there are, and which gateways of routes by several ones.
+    fn note(&self, known: &Known, learned: &LearnedRoutes) {
+        let networks = learned.networks();
+        let both = if known.len() < networks.len() {
+            known.keys().filter(|prefix| learned.has(&prefix.network())).count()
+        } else {
+            networks.filter(|network| known.contains_key(&Prefix::of(network))).count()
+        };
+        let all = known.len() + learned.networks().len() - both;
+        self.count.store(all, Relaxed);
+        self.lock_ways().learned = learned.gateways(self.links);
     }
 
     /// Returns the memory that members map; nobody else can map it to write.
@@ -114,31 +215,45 @@ impl GroupRoutes {
         gone.chain(changed.map(|(prefix, hops)| (*prefix, Some(hops.clone())))).collect()
     }
 
-    /// Makes changes; returns what takes them back.
+    /// Makes changes; returns what takes them back. Where a route was learned the table stays as it is.
     fn change(&self, delta: &Delta) -> Result<Delta> {
         let mut known = self.known();
-        let written = self.write(&known, delta);
+        let learned = self.learned();
+        let is_seen = |(prefix, _): &(&Prefix, &Option<Hops>)| !learned.has(&prefix.network());
+        let seen = delta.iter().filter(is_seen).map(|(prefix, hops)| (*prefix, hops.as_ref()));
+        let written = self.write(&known, seen);
         // Next hops that are new, or were taken back, have no marks yet, and others were not marked meanwhile.
         self.mark();
         written?;
-        let mut back = Delta::new();
-        for (prefix, hops) in delta {
-            let before = match hops {
-                Some(hops) => known.insert(*prefix, hops.clone()),
-                None => known.remove(prefix),
-            };
-            back.insert(*prefix, before);
-        }
-        self.count.store(known.len(), Relaxed);
-        *self.lock_ways() = gateways_of(&known);
+        let back = exchange(&mut known, delta);
+        self.lock_ways().of_plan = gateways_of(&known);
+        self.note(&known, &learned);
         Ok(back)
     }
 
+    /// Takes changes back. What was learned meanwhile may have taken the room: what has none is tried again as learned routes are.
+    fn take_back(&self, back: &Delta) {
+        let mut known = self.known();
+        exchange(&mut known, back);
+        let mut learned = self.learned();
+        let (there, gone): (Vec<_>, Vec<_>) = back.iter().partition(|(_, hops)| hops.is_some());
+        for part in [there, gone] {
+            let networks = part.into_iter().map(|(prefix, _)| prefix.network()).collect();
+            learned.rewrite(networks, &below(&known));
+        }
+        self.mark();
+        self.lock_ways().of_plan = gateways_of(&known);
+        self.note(&known, &learned);
+    }
+
     /// Writes changes into the tables of both families, or none of them.
-    fn write(&self, known: &Known, delta: &Delta) -> Result<()> {
+    fn write<'h>(
+        &self,
+        known: &Known,
+        changes: impl Iterator<Item = (Prefix, Option<&'h Hops>)>,
+    ) -> Result<()> {
         let is_four = |(prefix, _): &(Prefix, Option<&Hops>)| matches!(prefix, Prefix::Four(..));
-        let all = delta.iter().map(|(prefix, hops)| (*prefix, hops.as_ref()));
-        let (four, six): (Changes<'_>, Changes<'_>) = all.partition(is_four);
+        let (four, six): (Changes<'_>, Changes<'_>) = changes.partition(is_four);
         self.write_four(known, &four)?;
         let written = self.write_six(known, &six);
         if written.is_err() {
@@ -173,22 +288,28 @@ impl GroupRoutes {
         self.down.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn silent(&self) -> MutexGuard<'_, BTreeSet<Gateway>> {
+        self.silent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Has the flows of routes by several gateways avoid these, which do not answer, each by the number of its NIC, and no others. Returns
     /// those that were avoided before. This does not wait for a change of routes, which has flows avoid them when it is made.
-    pub fn set_down(&self, gateways: BTreeSet<(usize, Ipv4Addr)>) -> BTreeSet<(usize, Ipv4Addr)> {
+    pub fn set_down(&self, gateways: BTreeSet<(usize, IpAddr)>) -> BTreeSet<(usize, IpAddr)> {
         let mut down = self.down();
         let before = std::mem::replace(&mut *down, gateways);
-        self.table.try_set_down(|_, _, _, hop| is_among(&down, hop));
+        let silent = self.silent();
+        self.table.try_set_down(|_, _, _, hop| is_among([&*down, &*silent], hop));
         before
     }
 
-    fn lock_ways(&self) -> MutexGuard<'_, BTreeSet<Gateway>> {
+    fn lock_ways(&self) -> MutexGuard<'_, Ways> {
         self.ways.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the gateways of its routes by several ones, each by the number of its NIC, without waiting for a change.
-    pub fn ways(&self) -> BTreeSet<(usize, Ipv4Addr)> {
-        self.lock_ways().clone()
+    pub fn ways(&self) -> BTreeSet<(usize, IpAddr)> {
+        let ways = self.lock_ways();
+        &ways.of_plan | &ways.learned
     }
 
     /// Has flows avoid the gateways that they avoid in another table.
@@ -200,7 +321,8 @@ impl GroupRoutes {
     /// Marks next hops, each by one word. The gateways stay locked meanwhile, so that none is told of that is not marked.
     fn mark(&self) {
         let down = self.down();
-        self.table.set_down(|_, _, _, hop| is_among(&down, hop));
+        let silent = self.silent();
+        self.table.set_down(|_, _, _, hop| is_among([&*down, &*silent], hop));
     }
 
     /// Returns how many numbers and entries are out of use but may still be read.
@@ -237,8 +359,7 @@ impl RouteEdit {
 impl Drop for RouteEdit {
     fn drop(&mut self) {
         if let Some(back) = self.back.take() {
-            // This cannot fail: the routes were there a moment ago, so there is room.
-            let _ = self.group.change(&back);
+            self.group.take_back(&back);
         }
     }
 }
@@ -249,17 +370,27 @@ impl std::fmt::Debug for RouteEdit {
     }
 }
 
-/// The IPv4 gateway that a next hop is.
-fn four_of(hop: NextHop) -> Option<Gateway> {
-    match gateway(hop)? {
-        (nic, IpAddr::V4(ip)) => Some((nic, ip)),
-        (_, IpAddr::V6(_)) => None,
-    }
+/// Whether a next hop is one of these gateways.
+fn is_among(gateways: [&BTreeSet<Gateway>; 2], hop: NextHop) -> bool {
+    gateway(hop).is_some_and(|gateway| gateways.iter().any(|some| some.contains(&gateway)))
 }
 
-/// Whether a next hop is one of these gateways.
-fn is_among(gateways: &BTreeSet<Gateway>, hop: NextHop) -> bool {
-    four_of(hop).is_some_and(|gateway| gateways.contains(&gateway))
+/// The next hops that the plan has for a network.
+fn below(known: &Known) -> impl Fn(&Network) -> Option<Hops> {
+    move |network: &Network| known.get(&Prefix::of(network)).cloned()
+}
+
+/// Makes changes of what the plan has; returns what takes them back.
+fn exchange(known: &mut Known, delta: &Delta) -> Delta {
+    let mut back = Delta::new();
+    for (prefix, hops) in delta {
+        let before = match hops {
+            Some(hops) => known.insert(*prefix, hops.clone()),
+            None => known.remove(prefix),
+        };
+        back.insert(*prefix, before);
+    }
+    back
 }
 
 /// The gateways of those routes that have several.
@@ -268,7 +399,7 @@ fn gateways_of(known: &Known) -> BTreeSet<Gateway> {
         Hops::Several(ways) => Some(ways),
         Hops::One(_) => None,
     });
-    several.flatten().filter_map(|way| four_of(way.next_hop)).collect()
+    several.flatten().filter_map(|way| gateway(way.next_hop)).collect()
 }
 
 fn counts(delta: &Delta) -> (usize, usize) {
@@ -308,7 +439,7 @@ fn put(rib: &mut Rib<'_>, prefix: Prefix, hops: Option<&Hops>) -> Result<()> {
     let done = match hops {
         Some(Hops::One(hop)) => rib.add(network, len, *hop),
         Some(Hops::Several(ways)) => rib.add_ways(network, len, ways),
-        None => rib.remove(network, len),
+        None => removed(rib.remove(network, len)),
     };
     done.map_err(with_remedy)
 }
@@ -318,9 +449,17 @@ fn put_six(rib: &mut six::Rib<'_>, prefix: Prefix, hops: Option<&Hops>) -> Resul
     let done = match hops {
         Some(Hops::One(hop)) => rib.add(network, len, *hop),
         Some(Hops::Several(ways)) => rib.add_ways(network, len, ways),
-        None => rib.remove(network, len),
+        None => removed(rib.remove(network, len)),
     };
     Ok(done?)
+}
+
+/// A route that came back when a learned one went may not have fitted, and is no fault then.
+const fn removed(outcome: Result<(), fib::Error>) -> Result<(), fib::Error> {
+    match outcome {
+        Err(fib::Error::Absent) => Ok(()),
+        outcome => outcome,
+    }
 }
 
 #[cfg(test)]

@@ -9,8 +9,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 
 use config::learned::{LearnedFate, LearnedMac, LearnedRoute, Lesson};
 use fib::{Error, Rib, six};
-use groups::{Groups, Hops, Known};
+use groups::{Groups, Known};
 use vmm::RouteTable;
+
+use crate::routes::Hops;
 
 /// Most looks between two attempts to write what did not fit: about six seconds.
 const LONGEST_PAUSE: u32 = 63;
@@ -19,7 +21,13 @@ const LONGEST_PAUSE: u32 = 63;
 const MAIN: usize = 0;
 
 /// Network: first address, prefix length.
-type Network = (IpAddr, u8);
+pub(crate) type Network = (IpAddr, u8);
+
+/// Next hops that a network has where none were learned; `None`: no route.
+pub(crate) type Below<'b> = &'b dyn Fn(&Network) -> Option<Hops>;
+
+/// Below the routes of a single router: its control plane has those of the file in its namespace, and teaches them as well.
+const NOTHING: Below<'static> = &|_: &Network| None;
 
 /// Gateways that do not answer, by the number of their link.
 pub(crate) type Silent = Arc<BTreeSet<(usize, IpAddr)>>;
@@ -67,8 +75,9 @@ pub(crate) struct Learned {
     version: AtomicU32,
 }
 
+/// Learned routes, and the tables that follow them.
 #[derive(Default)]
-struct LearnedRoutes {
+pub(crate) struct LearnedRoutes {
     all: BTreeMap<Network, Known>,
     groups: Groups,
     /// Networks for which a table may not be as it should.
@@ -109,7 +118,7 @@ impl Learned {
             let silent = down.iter().map(|gateway| (gateway.link.into(), gateway.ip)).collect();
             *self.silent.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(silent);
         }
-        self.routes().take(lesson)
+        self.routes().take(lesson, NOTHING)
     }
 
     fn silent(&self) -> Silent {
@@ -118,14 +127,14 @@ impl Learned {
 
     /// Adds all learned routes to the table of a machine that is being built, and has it follow from now on.
     pub(crate) fn adopt(&self, table: &Arc<RouteTable>, links: usize) {
-        self.routes().adopt(table, links);
+        self.routes().adopt(table, links, NOTHING);
     }
 
     /// Tries again what did not fit, unless another thread fills the table of a machine: a look does not wait for that.
     fn catch_up(&self) {
         match self.routes.try_lock() {
-            Ok(mut routes) => routes.catch_up(),
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner().catch_up(),
+            Ok(mut routes) => _ = routes.catch_up(NOTHING),
+            Err(TryLockError::Poisoned(poisoned)) => _ = poisoned.into_inner().catch_up(NOTHING),
             Err(TryLockError::WouldBlock) => {}
         }
     }
@@ -166,7 +175,9 @@ impl Learned {
 }
 
 impl LearnedRoutes {
-    fn take(&mut self, lesson: &Lesson) -> usize {
+    /// Takes the groups and routes of a lesson. Returns how many networks are not in all tables as they should be, because these are
+    /// full.
+    pub(crate) fn take(&mut self, lesson: &Lesson, below: Below<'_>) -> usize {
         if lesson.begins {
             self.stale = self.all.keys().copied().collect();
             self.groups.telling = self.groups.telling.wrapping_add(1);
@@ -179,12 +190,42 @@ impl LearnedRoutes {
         if lesson.ends {
             changed.append(&mut self.forget_stale());
         }
-        let before = self.late.len();
-        changed.append(&mut self.late);
-        self.late = self.write(&changed);
-        self.attempts.note(before, self.late.len());
+        let late = self.rewrite(changed, below);
         self.groups.remove(&lesson.groups);
+        late
+    }
+
+    /// Makes these networks, and those that were late, in all tables what they should be. Returns how many are late now.
+    pub(crate) fn rewrite(&mut self, mut networks: BTreeSet<Network>, below: Below<'_>) -> usize {
+        let before = self.late.len();
+        networks.append(&mut self.late);
+        self.late = self.write(&networks, below);
+        self.attempts.note(before, self.late.len());
         self.late.len()
+    }
+
+    /// Returns true if there is a learned route to this network.
+    pub(crate) fn has(&self, network: &Network) -> bool {
+        self.all.contains_key(network)
+    }
+
+    /// Returns the networks of learned routes.
+    pub(crate) fn networks(&self) -> impl ExactSizeIterator<Item = &Network> {
+        self.all.keys()
+    }
+
+    /// Returns the gateways of groups that have several next hops, for a router with so many links.
+    pub(crate) fn gateways(&self, links: usize) -> BTreeSet<(usize, IpAddr)> {
+        self.groups.gateways(links)
+    }
+
+    /// Takes over what others have learned, and writes it into all tables.
+    pub(crate) fn learn_as(&mut self, other: &Self, below: Below<'_>) {
+        self.all.clone_from(&other.all);
+        self.groups = other.groups.clone();
+        self.stale.clone_from(&other.stale);
+        let networks = self.all.keys().copied().collect();
+        self.rewrite(networks, below);
     }
 
     fn note(&mut self, route: &LearnedRoute) -> Network {
@@ -218,31 +259,41 @@ impl LearnedRoutes {
         gone
     }
 
-    fn adopt(&mut self, table: &Arc<RouteTable>, links: usize) {
+    /// Adds all learned routes to a table, and has it follow from now on.
+    pub(crate) fn adopt(&mut self, table: &Arc<RouteTable>, links: usize, below: Below<'_>) {
         let all: BTreeSet<Network> = self.all.keys().copied().collect();
-        let late = self.write_to(table, links, &all);
+        let late = self.write_to((table, links), &all, below);
         self.late.extend(late);
         self.tables.push(Follower { table: Arc::downgrade(table), links });
     }
 
-    fn catch_up(&mut self) {
-        if !self.late.is_empty() && self.attempts.is_due() {
-            let late = std::mem::take(&mut self.late);
-            self.late = self.write(&late);
-            self.attempts.note(late.len(), self.late.len());
+    /// Tries again what did not fit, if that is due at this look. Returns whether it was.
+    pub(crate) fn catch_up(&mut self, below: Below<'_>) -> bool {
+        let is_due = !self.late.is_empty() && self.attempts.is_due();
+        if is_due {
+            self.rewrite(BTreeSet::new(), below);
         }
+        is_due
     }
 
     /// Makes these networks in all tables what they should be; returns those for which a table is full.
-    fn write(&mut self, networks: &BTreeSet<Network>) -> BTreeSet<Network> {
+    fn write(&mut self, networks: &BTreeSet<Network>, below: Below<'_>) -> BTreeSet<Network> {
         self.tables.retain(|follower| follower.table.strong_count() > 0);
         let alive = self.tables.iter().filter_map(|one| Some((one.table.upgrade()?, one.links)));
-        alive.flat_map(|(table, links)| self.write_to(&table, links, networks)).collect()
+        alive.flat_map(|(table, links)| self.write_to((&table, links), networks, below)).collect()
     }
 
     /// Makes these networks in a table what they should be, in one epoch for each family; returns those that it has no room for.
-    fn write_to(&self, table: &RouteTable, links: usize, networks: &BTreeSet<Network>) -> Vec<Network> {
-        let hops = |network: &Network| Some(self.groups.hops(network.0, *self.all.get(network)?, links));
+    fn write_to(
+        &self,
+        (table, links): (&RouteTable, usize),
+        networks: &BTreeSet<Network>,
+        below: Below<'_>,
+    ) -> Vec<Network> {
+        let hops = |network: &Network| match self.all.get(network) {
+            Some(known) => Some(self.groups.hops(network.0, *known, links)),
+            None => below(network),
+        };
         let is_four = |(to, _): &Network| to.is_ipv4();
         let (four, six): (Vec<Network>, Vec<Network>) = networks.iter().copied().partition(is_four);
         let mut late = Vec::new();

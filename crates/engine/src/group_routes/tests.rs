@@ -1,3 +1,4 @@
+use config::learned::{LearnedFate, LearnedGateway, LearnedGroup, LearnedHop, LearnedRoute, LearnedWay};
 use proptest::prelude::*;
 
 use super::*;
@@ -74,7 +75,7 @@ fn routes_of_both_families_are_in_the_one_table_and_change_together() {
     assert_eq!((edit.counts(), hop6("2001:db8:9::1")), ((2, 0), by(9)));
     drop(edit);
     assert_eq!((hop6("2001:db8:9::1"), hop(&table, [10, 0, 1, 1]).len(), group.count()), (by(7), 1, count));
-    group.set_down([(0, Ipv4Addr::new(192, 0, 2, 20))].into());
+    group.set_down(silent(20));
     let other = NextHop::Gateway { nic: 0, gateway: u32::from_be_bytes([192, 0, 2, 21]) };
     assert_eq!((hop(&table, [10, 0, 2, 1])[0], hop6("2001:db8:9::1")), (other, by(7)));
     // A group that has no IPv6 has no table for it, and nothing of a change is made.
@@ -167,7 +168,7 @@ fn taken(table: &RouteTable, to: [u8; 4]) -> BTreeSet<u8> {
 
 /// A gateway that does not answer, by its last octet.
 fn silent(gateway: u8) -> BTreeSet<Gateway> {
-    BTreeSet::from([(0, Ipv4Addr::new(192, 0, 2, gateway))])
+    BTreeSet::from([(0, Ipv4Addr::new(192, 0, 2, gateway).into())])
 }
 
 #[test]
@@ -183,7 +184,11 @@ fn flows_avoid_gateways_that_do_not_answer_also_on_routes_that_come_later() {
     let more = with_ways(&[("10.1.0.0/16", [7, 8]), ("10.2.0.0/16", [8, 9])]);
     let edit = group.change_to(&more).expect("room").expect("a change");
     assert_eq!((edit.counts(), taken([10, 2, 0, 1])), ((1, 0), BTreeSet::from([8])));
-    let last = |ways: BTreeSet<Gateway>| -> Vec<u8> { ways.iter().map(|(_, ip)| ip.octets()[3]).collect() };
+    let octet = |ip: &IpAddr| match ip {
+        IpAddr::V4(ip) => ip.octets()[3],
+        IpAddr::V6(_) => panic!("{ip}"),
+    };
+    let last = |ways: BTreeSet<Gateway>| -> Vec<u8> { ways.iter().map(|(_, ip)| octet(ip)).collect() };
     assert_eq!(last(group.ways()), [7, 8, 9]);
     drop(edit);
     assert_eq!(last(group.ways()), [7, 8]);
@@ -222,7 +227,163 @@ fn what_was_removed_is_used_again_when_the_last_member_has_gone_on() {
     assert_eq!(retired(), 0);
 }
 
+/// A lesson that a network of this number goes by gateways behind the NIC `w`, given by their last octets; none: it has no route.
+fn lesson((network, len): (u32, u8), gateways: &[u8]) -> Lesson {
+    let mask = u32::MAX.checked_shl(32 - u32::from(len)).unwrap_or(0);
+    let to = Ipv4Addr::from_bits((0x0a00_0000 | network >> 8) & mask).into();
+    let number = gateways.iter().fold(1, |number, gateway| number << 8 | u64::from(*gateway));
+    let hop = |gateway: &u8| LearnedHop { link: 0, via: Some([192, 0, 2, *gateway].into()), weight: 1 };
+    let way = LearnedWay::Hops(gateways.iter().map(hop).collect());
+    let fate = (!gateways.is_empty()).then_some(LearnedFate::Group(number));
+    let groups = fate.map(|_| LearnedGroup { number, way: Some(way) }).into_iter().collect();
+    Lesson { groups, routes: vec![LearnedRoute { to, len, fate }], ..Lesson::default() }
+}
+
+/// Everything is told anew from here on, or was.
+fn bound(begins: bool) -> Lesson {
+    Lesson { begins, ends: !begins, ..Lesson::default() }
+}
+
+#[test]
+fn a_learned_route_counts_before_that_of_the_plan_which_is_there_again_when_it_goes() {
+    let ten = (0x0001_0000, 24);
+    let group = Arc::new(GroupRoutes::new(&member(&[(ten.0, ten.1, 7)])).expect("a table"));
+    let (table, count) = (reader(&group), group.count());
+    let to = [10, 0, 1, 1];
+    let first = || taken(&table, to);
+    assert_eq!((group.learn(&lesson(ten, &[9])), first(), group.count()), (0, BTreeSet::from([9]), count));
+    let edit = group.change_to(&member(&[(ten.0, ten.1, 8)])).expect("room").expect("a change");
+    assert_eq!((edit.counts(), first()), ((1, 0), BTreeSet::from([9])), "it is not seen");
+    edit.keep();
+    assert_eq!((group.learn(&lesson(ten, &[])), first()), (0, BTreeSet::from([8])));
+    // Learned, and gone from the plan: nothing is left when it is gone as well.
+    group.learn(&lesson(ten, &[9]));
+    let edit = group.change_to(&member(&[])).expect("room").expect("a change");
+    assert_eq!((first(), group.count()), (BTreeSet::from([9]), count));
+    group.learn(&lesson(ten, &[]));
+    assert_eq!((hop(&table, to), group.count()), (vec![], count - 1));
+    drop(edit);
+    assert_eq!((first(), group.count()), (BTreeSet::from([8]), count), "it was taken back");
+}
+
+#[test]
+fn what_does_not_come_again_uncovers_what_the_plan_has() {
+    let (one, two) = ((0x0001_0000, 24), (0x0002_0000, 24));
+    let group = GroupRoutes::new(&member(&[(one.0, one.1, 7)])).expect("a table");
+    let table = reader(&group);
+    group.learn(&lesson(one, &[9]));
+    group.learn(&lesson(two, &[9]));
+    group.learn(&bound(true));
+    assert_eq!(taken(&table, [10, 0, 1, 1]), BTreeSet::from([9]), "what may come again stays");
+    group.learn(&bound(false));
+    assert_eq!((taken(&table, [10, 0, 1, 1]), hop(&table, [10, 0, 2, 1])), (BTreeSet::from([7]), vec![]));
+}
+
+#[test]
+fn a_table_that_replaces_another_one_has_what_was_learned() {
+    let ten = (0x0001_0000, 24);
+    let first = GroupRoutes::new(&member(&[])).expect("a table");
+    first.learn(&lesson(ten, &[7, 8]));
+    let down = LearnedGateway { link: 0, ip: [192, 0, 2, 7].into() };
+    first.learn(&Lesson { down: Some(vec![down]), ..Lesson::default() });
+    let second = GroupRoutes::new(&member(&[(ten.0, ten.1, 9)])).expect("a table");
+    let table = reader(&second);
+    assert_eq!(taken(&table, [10, 0, 1, 1]), BTreeSet::from([9]));
+    second.learn_as(&first);
+    assert_eq!(taken(&table, [10, 0, 1, 1]), BTreeSet::from([8]), "BFD does not hear the other gateway");
+    assert_eq!((second.ways(), second.ways().len()), (first.ways(), 2));
+    second.learn(&lesson(ten, &[]));
+    assert_eq!(taken(&table, [10, 0, 1, 1]), BTreeSet::from([9]));
+}
+
+#[test]
+fn a_gateway_is_avoided_that_does_not_answer_or_that_bfd_does_not_hear() {
+    let ten = (0x0001_0000, 24);
+    let group = GroupRoutes::new(&member(&[])).expect("a table");
+    let table = reader(&group);
+    let first = || taken(&table, [10, 0, 1, 1]);
+    let unheard = |gateways: &[u8]| {
+        let of = |gateway: &u8| LearnedGateway { link: 0, ip: [192, 0, 2, *gateway].into() };
+        let down = Some(gateways.iter().map(of).collect());
+        group.learn(&Lesson { down, ..Lesson::default() });
+    };
+    unheard(&[7]);
+    group.learn(&lesson(ten, &[7, 8, 9]));
+    assert_eq!(first(), BTreeSet::from([8, 9]), "also if the route comes later");
+    group.set_down(silent(8));
+    assert_eq!(first(), BTreeSet::from([9]));
+    unheard(&[]);
+    assert_eq!(first(), BTreeSet::from([7, 9]));
+    group.set_down(BTreeSet::new());
+    assert_eq!(first(), BTreeSet::from([7, 8, 9]));
+}
+
+#[test]
+fn what_has_no_room_is_late_and_comes_when_there_is_some() {
+    let with_room = |routes: &[(u32, u8, u8)]| {
+        let mut member = member(routes);
+        member.forwarding.long_routes = Some(0);
+        member
+    };
+    let group = Arc::new(GroupRoutes::new(&with_room(&[])).expect("a table"));
+    // Each in a /24 of its own: more than a table has room for that ends with a page of 2 MiB.
+    let long = |number: u32| lesson((number << 16, 25), &[7]);
+    let routes = (0..4000).flat_map(|number| long(number).routes).collect();
+    assert!(group.learn(&Lesson { routes, ..long(0) }) > 0);
+    let error = group.change_to(&with_room(&[(0x00ff_ff00, 25, 7)])).expect_err("no room");
+    assert!(format!("{error:#}").ends_with("write a larger number for long_routes"), "{error:#}");
+    group.learn(&bound(true));
+    assert_eq!(group.learn(&bound(false)), 0, "all have gone, and nothing waits");
+    group.reclaim([fib::OFFLINE]);
+    group.change_to(&with_room(&[(0x00ff_ff00, 25, 7)])).expect("room").expect("a change").keep();
+}
+
 proptest! {
+    #[test]
+    fn learned_routes_lie_over_those_of_the_plan_in_whatever_order_both_change(
+        steps in proptest::collection::vec((any::<bool>(), any::<bool>(), 0..6_u32, 0..=9_u8), 1..12),
+    ) {
+        let (mut plan, mut learned) = (BTreeMap::new(), BTreeMap::new());
+        let of = |plan: &BTreeMap<u32, u8>| {
+            let routes: Vec<_> = plan.iter().map(|(net, gateway)| (net << 16, 24, *gateway)).collect();
+            member(&routes)
+        };
+        let group = Arc::new(GroupRoutes::new(&of(&plan)).expect("a table"));
+        let (table, others) = (reader(&group), group.count());
+        for (is_learned, is_kept, net, gateway) in steps {
+            // Two and more are gateways, others say that there is no route.
+            let wanted = (gateway > 1).then_some(gateway);
+            let side = if is_learned { &mut learned } else { &mut plan };
+            let before = match wanted {
+                Some(gateway) => side.insert(net, gateway),
+                None => side.remove(&net),
+            };
+            if is_learned {
+                let gateways: Vec<u8> = wanted.into_iter().collect();
+                prop_assert_eq!(group.learn(&lesson((net << 16, 24), &gateways)), 0);
+            } else if let Some(edit) = group.change_to(&of(&plan)).expect("room") {
+                if is_kept {
+                    edit.keep();
+                } else {
+                    match before {
+                        Some(gateway) => plan.insert(net, gateway),
+                        None => plan.remove(&net),
+                    };
+                }
+            }
+            for net in 0..6 {
+                let expected = learned.get(&net).or_else(|| plan.get(&net));
+                let way = |gateway: &u8| {
+                    vec![NextHop::Gateway { nic: 0, gateway: u32::from_be_bytes([192, 0, 2, *gateway]) }]
+                };
+                let destination = [10, 0, net as u8, 1];
+                prop_assert_eq!(hop(&table, destination), expected.map_or_else(Vec::new, way));
+            }
+            let all: BTreeSet<u32> = plan.keys().chain(learned.keys()).copied().collect();
+            prop_assert_eq!(group.count(), others + all.len());
+        }
+    }
+
     #[test]
     fn whatever_follows_what_the_table_is_that_of_the_last_plan(
         plans in proptest::collection::vec(proptest::collection::vec((any::<u32>(), 8..=32_u8, 2..=9_u8), 0..12), 1..6),

@@ -1,7 +1,7 @@
 //! Gateways of groups whose members have one route table: the data plane sees for all members which of them do not answer.
 
 use std::collections::BTreeSet;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::time::Instant;
 
 use config::learned::LearnedGateway;
@@ -12,7 +12,7 @@ use super::GroupTables;
 use crate::Supervisor;
 
 /// A gateway: the number of its NIC, and its address.
-type Gateway = (usize, Ipv4Addr);
+type Gateway = (usize, IpAddr);
 
 impl GroupTables {
     /// Has the flows of a group avoid these gateways, and no others; returns those that were avoided before. `None`: its members have no
@@ -31,11 +31,8 @@ impl Supervisor {
     /// The data plane has told which gateways of a group do not answer: all of them. It is believed nothing of those that the group does
     /// not have, or has no more.
     pub(crate) fn avoid_gateways(&mut self, group: &str, silent: &[LearnedGateway], at: Instant) {
-        let gateway = |told: &LearnedGateway| match told.ip {
-            IpAddr::V4(ip) => Some((usize::from(told.link), ip)),
-            IpAddr::V6(_) => None,
-        };
-        let now: BTreeSet<Gateway> = silent.iter().filter_map(gateway).collect();
+        let gateway = |told: &LearnedGateway| (usize::from(told.link), told.ip);
+        let now: BTreeSet<Gateway> = silent.iter().map(gateway).collect();
         let Some(before) = self.resources.tables.avoid(group, now.clone()) else { return };
         let ways = self.resources.tables.ways(group);
         let (before, now) = (&before & &ways, &now & &ways);

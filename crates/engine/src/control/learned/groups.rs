@@ -6,6 +6,8 @@ use std::net::IpAddr;
 use config::learned::{LearnedFate, LearnedGroup, LearnedHop, LearnedWay};
 use fib::{MOST_WAYS, NextHop, Refusal, Way};
 
+use crate::routes::Hops;
+
 /// What is known of a network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Known {
@@ -14,15 +16,8 @@ pub(super) struct Known {
     pub(super) telling: u32,
 }
 
-/// Next hops of a network.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Hops {
-    One(NextHop),
-    Several(Vec<Way>),
-}
-
 /// All groups.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Groups {
     /// Number of the present telling. Each begins with a lesson that begins.
     pub(super) telling: u32,
@@ -54,6 +49,16 @@ impl Groups {
     /// Forgets all of former tellings: no route follows them any more.
     pub(super) fn forget_former(&mut self) {
         self.ways.retain(|(telling, _), _| *telling == self.telling);
+    }
+
+    /// Returns the gateways of groups that have several next hops, for a router with so many links.
+    pub(super) fn gateways(&self, links: usize) -> BTreeSet<(usize, IpAddr)> {
+        let several = self.ways.values().filter_map(|way| match way {
+            LearnedWay::Hops(hops) if hops.len() > 1 => Some(hops),
+            _ => None,
+        });
+        let of = |hop: &LearnedHop| Some((usize::from(hop.link), hop.via?));
+        several.flatten().filter_map(of).filter(|(link, _)| *link < links).collect()
     }
 
     /// Returns the next hops of a network for a router with so many links.
@@ -133,6 +138,20 @@ mod tests {
         many.iter_mut().for_each(|hop| hop.via = None);
         let first = Hops::One(NextHop::Connected { nic: 1 });
         assert_eq!(spread(to("10.0.0.0"), &many, 255), first, "flows are spread over gateways");
+    }
+
+    #[test]
+    fn gateways_are_those_of_groups_with_several_next_hops() {
+        let mut groups = Groups::default();
+        let ways = [
+            vec![hop(0, Some("192.0.2.2")), hop(1, Some("fe80::2")), hop(1, None), hop(2, Some("192.0.2.3"))],
+            vec![hop(0, Some("192.0.2.9"))],
+        ];
+        let told =
+            (1..).zip(ways).map(|(number, hops)| LearnedGroup { number, way: Some(LearnedWay::Hops(hops)) });
+        groups.set(&told.collect::<Vec<_>>());
+        let found: Vec<_> = groups.gateways(2).into_iter().collect();
+        assert_eq!(found, [(0, to("192.0.2.2")), (1, to("fe80::2"))], "of links that are there");
     }
 
     #[test]
