@@ -218,6 +218,10 @@ impl DataPlane {
                 self.instance.set_learning(&router, is_on);
                 self.publish()
             }
+            ToPlane::Gateways { group, gateways } => {
+                self.instance.watch_gateways(&group, &gateways);
+                Ok(())
+            }
             ToPlane::Learn { router, lesson } => {
                 let (late, epoch) = self.instance.learn(&router, &lesson);
                 self.wire.say(&ToSupervisor::Learned { router, late: late as u64, epoch })

@@ -13,7 +13,7 @@ mod status;
 mod waiting;
 
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -344,9 +344,16 @@ impl Instance {
     /// Takes the gateways that members of groups with one route table are to avoid, because they do not answer: of each group for which
     /// they are others than at the last call.
     pub fn take_silent_gateways(&self) -> Vec<(String, Vec<LearnedGateway>)> {
-        let told = |(nic, ip): (usize, Ipv4Addr)| LearnedGateway { link: nic as u8, ip: ip.into() };
+        let told = |(nic, ip): (usize, IpAddr)| LearnedGateway { link: nic as u8, ip };
         let all = self.context.ensembles.take_gateways().into_iter();
         all.map(|(group, gateways)| (group, gateways.into_iter().map(told).collect())).collect()
+    }
+
+    /// Has these gateways of the routes that a group's control plane has found be watched, and no others of such routes: those that do not
+    /// answer are among [`Instance::take_silent_gateways`].
+    pub fn watch_gateways(&self, group: &str, gateways: &[LearnedGateway]) {
+        let gateways = gateways.iter().map(|gateway| (gateway.link.into(), gateway.ip)).collect();
+        self.context.ensembles.watch_gateways(group, &gateways);
     }
 
     /// Tells a router that another host may now be at the other end of the cable of its NIC (`edge.wan`): it

@@ -89,6 +89,14 @@ pub enum ToPlane {
         /// Whether it does not know them.
         is_on: bool,
     },
+    /// The gateways of routes by several ones that the control plane of a group with one route table has found, whenever they change. It
+    /// is told by [`ToSupervisor::SilentGateways`] which of them do not answer.
+    Gateways {
+        /// The group.
+        group: String,
+        /// All of them.
+        gateways: Vec<LearnedGateway>,
+    },
     /// What the control plane of a router has found. Answered by [`ToSupervisor::Learned`].
     Learn {
         /// Its router.

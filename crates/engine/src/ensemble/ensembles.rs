@@ -256,6 +256,13 @@ impl Ensembles {
         all
     }
 
+    /// Has these gateways of the routes that a group's control plane has found be watched.
+    pub(crate) fn watch_gateways(&self, group: &str, gateways: &BTreeSet<Gateway>) {
+        let running = self.running();
+        let named = running.iter().filter(|ensemble| ensemble.group.name == group);
+        named.for_each(|ensemble| ensemble.core.watch_gateways(gateways.clone()));
+    }
+
     /// Has balancers look for frames by links that were replaced.
     pub(crate) fn rouse(&self) {
         self.running().iter().for_each(|ensemble| ensemble.core.balancers.rouse());

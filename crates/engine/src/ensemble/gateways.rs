@@ -2,7 +2,7 @@
 //! to the supervisor, which alone writes the table.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::sync::{MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -12,6 +12,7 @@ use router::Ip;
 use vmm::NeighbourTable;
 
 use super::Core;
+use super::link::Link;
 use super::neighbours::Members;
 
 /// Between two requests for a gateway that is not known.
@@ -21,13 +22,20 @@ const REQUESTS: u32 = 3;
 /// Requests that are sent in one look: the others follow in the next ones.
 const AT_ONCE: u32 = 64;
 
+/// Most gateways that are watched: each that is not known costs a request a second.
+const MOST: usize = 1024;
+
 /// A gateway: the number of its NIC, and its address.
-pub(crate) type Gateway = (usize, Ipv4Addr);
+pub(crate) type Gateway = (usize, IpAddr);
 
 /// The gateways of a group.
 #[derive(Default)]
 pub(super) struct Gateways {
     all: BTreeMap<Gateway, Health>,
+    /// Those of the plan.
+    of_plan: BTreeSet<Gateway>,
+    /// Those of routes that a control plane has found.
+    learned: BTreeSet<Gateway>,
     /// Those that were told to be avoided; none: nothing was told yet.
     told: Option<BTreeSet<Gateway>>,
 }
@@ -66,6 +74,15 @@ impl Health {
 }
 
 impl Gateways {
+    /// Has all that are wanted be watched, as far as there are not too many, and no other ones.
+    fn renew(&mut self) {
+        let wanted: BTreeSet<Gateway> = self.of_plan.union(&self.learned).take(MOST).copied().collect();
+        self.all.retain(|gateway, _| wanted.contains(gateway));
+        for gateway in wanted {
+            self.all.entry(gateway).or_default();
+        }
+    }
+
     /// Those that are to be avoided, where they are others than were told last. At first nothing is told until it is known of all:
     /// until then members avoid those that they avoided before, in the table of an earlier data plane or group.
     fn news(&mut self) -> Option<BTreeSet<Gateway>> {
@@ -91,14 +108,19 @@ impl Core {
         self.gateways.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has the gateways of a group be watched, and no other ones.
+    /// Has the gateways of a group's plan be watched, and no other ones of a plan.
     pub(super) fn set_gateways(&self, group: &Group) {
-        let wanted = group.common_gateways();
         let mut gateways = self.gateways();
-        gateways.all.retain(|gateway, _| wanted.contains(gateway));
-        for gateway in wanted {
-            gateways.all.entry(gateway).or_default();
-        }
+        gateways.of_plan = group.common_gateways().into_iter().map(|(nic, ip)| (nic, ip.into())).collect();
+        gateways.renew();
+    }
+
+    /// Has these gateways of learned routes be watched as well, and no other ones of learned routes.
+    pub(super) fn watch_gateways(&self, mut learned: BTreeSet<Gateway>) {
+        learned.retain(|(nic, _)| *nic < self.links.len());
+        let mut gateways = self.gateways();
+        gateways.learned = learned;
+        gateways.renew();
     }
 
     /// Looks which gateways are known, and asks for the others.
@@ -106,22 +128,38 @@ impl Core {
         let mut left = AT_ONCE;
         for ((nic, ip), health) in &mut self.gateways().all {
             let Some(link) = self.links.get(*nic) else { continue };
-            let ip = ip.to_bits();
             if !link.is_usable(now) {
                 *health = Health::found(true);
-            } else if table.find(*nic as u8, Ip::v4(ip)).is_some() {
+            } else if table.find(*nic as u8, neighbour(*ip)).is_some() {
                 *health = Health::found(false);
             } else if health.miss(now) && left > 0 {
                 left -= 1;
-                let mut question = {
-                    let mut hosts = link.hosts();
-                    hosts.expect(ip, now);
-                    hosts.question(ip, Mac::BROADCAST)
-                };
                 // What no member could send is no request.
-                if self.send_question((*nic, &link.counters.arp_asked), &mut question, members) {
+                if self.ask_gateway((*nic, *ip), link, (members, now)) {
                     health.note_request(now);
                 }
+            }
+        }
+    }
+
+    /// Asks for a gateway behind a link. Whether a member could send that.
+    fn ask_gateway(&self, (nic, ip): Gateway, link: &Link, (members, now): (&Members, Duration)) -> bool {
+        match ip {
+            IpAddr::V4(ip) => {
+                let mut question = {
+                    let mut hosts = link.hosts();
+                    hosts.expect(ip.to_bits(), now);
+                    hosts.question(ip.to_bits(), Mac::BROADCAST)
+                };
+                self.send_question((nic, &link.counters.arp_asked), &mut question, members)
+            }
+            IpAddr::V6(ip) => {
+                let mut question = {
+                    let mut nodes = link.nodes();
+                    nodes.expect(ip.to_bits(), now);
+                    nodes.question(ip.to_bits(), Mac::BROADCAST)
+                };
+                self.send_question((nic, &link.counters.nd_asked), &mut question, members)
             }
         }
     }
@@ -134,5 +172,13 @@ impl Core {
     /// Another group of this name tells its gateways now: should this one go on instead, it tells its own again.
     pub(super) fn forget_told_gateways(&self) {
         self.gateways().told = None;
+    }
+}
+
+/// The address of a gateway as the neighbour table has it.
+const fn neighbour(ip: IpAddr) -> Ip {
+    match ip {
+        IpAddr::V4(ip) => Ip::v4(ip.to_bits()),
+        IpAddr::V6(ip) => Ip::v6(ip.to_bits()),
     }
 }

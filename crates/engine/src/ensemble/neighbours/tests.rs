@@ -1,3 +1,6 @@
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
 use bootinfo::MAX_VCPUS;
 use frame::ipv6;
 use frame::nd::{Advert, Solicit};
@@ -127,7 +130,11 @@ fn a_gateway_is_asked_for_in_any_case_and_avoided_while_it_does_not_answer() {
     let mut bench = bench_of(&FILE.replace("[[group.nic]]", &format!("{route}[[group.nic]]")));
     let news = |bench: &Bench| -> Option<Vec<(usize, u32)>> {
         let gateways = bench.core.take_gateways()?;
-        Some(gateways.into_iter().map(|(nic, ip)| (nic, ip.to_bits())).collect())
+        let bits = |ip: IpAddr| match ip {
+            IpAddr::V4(ip) => ip.to_bits(),
+            IpAddr::V6(ip) => panic!("{ip}"),
+        };
+        Some(gateways.into_iter().map(|(nic, ip)| (nic, bits(ip))).collect())
     };
     assert_eq!(bench.look(at(0)), [(HOST, Mac::BROADCAST), (silent, Mac::BROADCAST)]);
     assert_eq!(news(&bench), None, "those that were avoided before still are");
@@ -182,6 +189,39 @@ fn gateways_that_no_member_can_ask_for_are_not_blamed_and_those_of_a_plan_before
     bench.core.set_gateways(&plan.groups[0]);
     bench.look(at(10_010));
     assert_eq!((bench.core.take_gateways(), bench.core.take_gateways()), (Some([].into()), None));
+}
+
+#[test]
+fn gateways_of_learned_routes_are_watched_beside_those_of_the_plan() {
+    let route = "[[group.route]]\nto = '10.0.0.0/8'\nvia = ['192.0.2.8', '192.0.2.9']\n";
+    let mut bench = bench_of(&FILE.replace("[[group.nic]]", &format!("{route}[[group.nic]]")));
+    let host = |last: u8| (0_usize, IpAddr::from([192, 0, 2, last]));
+    bench.core.watch_gateways([host(7), host(8), (9, host(7).1)].into());
+    let asked: Vec<u8> = bench.look(at(0)).into_iter().map(|(ip, _)| ip as u8).collect();
+    assert_eq!(asked, [7, 8, 9], "of links that are there");
+    bench.answer(at(5));
+    (1..=4).for_each(|second| _ = bench.look(at(1000 * second)));
+    assert_eq!(bench.core.take_gateways(), Some([host(8), host(9)].into()));
+    // Another plan leaves them as they are, and other routes the plan's.
+    bench.core.set_gateways(&config::parse(FILE, "group.toml").expect("a file").groups[0]);
+    bench.look(at(4010));
+    assert_eq!(bench.core.take_gateways(), Some([host(8)].into()));
+    bench.core.watch_gateways(BTreeSet::new());
+    bench.look(at(4020));
+    assert_eq!(bench.core.take_gateways(), Some(BTreeSet::new()));
+}
+
+#[test]
+fn an_ipv6_gateway_of_a_learned_route_is_asked_for_by_discovery() {
+    let bench = bench_of(&FILE.replace("'192.0.2.1/24'", "['192.0.2.1/24', '2001:db8::1/64']"));
+    let gateway = (0_usize, "2001:db8::7".parse::<IpAddr>().expect("an address"));
+    bench.core.watch_gateways([gateway].into());
+    for second in 0..=4 {
+        bench.core.attend_neighbours(&bench.members, at(1000 * second));
+    }
+    let counters = &bench.core.links[0].counters;
+    assert_eq!((counters.nd_asked.get() > 2, counters.arp_asked.get()), (true, 0));
+    assert_eq!(bench.core.take_gateways(), Some([gateway].into()));
 }
 
 #[test]
