@@ -6,6 +6,9 @@
 //! control plane --> learned --'
 //! ```
 //!
+//! The control plane has the routes of the plan in its namespace, and teaches them as well. When it withdraws one, e.g. because a link has no
+//! carrier, that is not taken, whatever the plan says.
+//!
 //! Locks are taken in this order: `known`, `learned`, those of the table, `down`, `silent`.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -173,7 +176,7 @@ impl GroupRoutes {
         } else {
             networks.filter(|network| known.contains_key(&Prefix::of(network))).count()
         };
-        let all = known.len() + learned.networks().len() - both;
+        let all = known.len() + learned.networks().len() - both - learned.hidden();
         self.count.store(all, Relaxed);
         self.lock_ways().learned = learned.gateways(self.links);
     }
@@ -218,14 +221,14 @@ impl GroupRoutes {
     /// Makes changes; returns what takes them back. Where a route was learned the table stays as it is.
     fn change(&self, delta: &Delta) -> Result<Delta> {
         let mut known = self.known();
-        let learned = self.learned();
+        let mut learned = self.learned();
         let is_seen = |(prefix, _): &(&Prefix, &Option<Hops>)| !learned.has(&prefix.network());
         let seen = delta.iter().filter(is_seen).map(|(prefix, hops)| (*prefix, hops.as_ref()));
         let written = self.write(&known, seen);
         // Next hops that are new, or were taken back, have no marks yet, and others were not marked meanwhile.
         self.mark();
         written?;
-        let back = exchange(&mut known, delta);
+        let back = exchange((&mut *known, &mut *learned), delta);
         self.lock_ways().of_plan = gateways_of(&known);
         self.note(&known, &learned);
         Ok(back)
@@ -234,8 +237,8 @@ impl GroupRoutes {
     /// Takes changes back. What was learned meanwhile may have taken the room: what has none is tried again as learned routes are.
     fn take_back(&self, back: &Delta) {
         let mut known = self.known();
-        exchange(&mut known, back);
         let mut learned = self.learned();
+        exchange((&mut *known, &mut *learned), back);
         let (there, gone): (Vec<_>, Vec<_>) = back.iter().partition(|(_, hops)| hops.is_some());
         for part in [there, gone] {
             let networks = part.into_iter().map(|(prefix, _)| prefix.network()).collect();
@@ -312,6 +315,11 @@ impl GroupRoutes {
         &ways.of_plan | &ways.learned
     }
 
+    /// Returns those of them that learned routes have.
+    pub fn learned_ways(&self) -> BTreeSet<(usize, IpAddr)> {
+        self.lock_ways().learned.clone()
+    }
+
     /// Has flows avoid the gateways that they avoid in another table.
     pub fn avoid_as(&self, other: &Self) {
         let down = other.down().clone();
@@ -381,9 +389,10 @@ fn below(known: &Known) -> impl Fn(&Network) -> Option<Hops> {
 }
 
 /// Makes changes of what the plan has; returns what takes them back.
-fn exchange(known: &mut Known, delta: &Delta) -> Delta {
+fn exchange((known, learned): (&mut Known, &mut LearnedRoutes), delta: &Delta) -> Delta {
     let mut back = Delta::new();
     for (prefix, hops) in delta {
+        learned.allow(&prefix.network());
         let before = match hops {
             Some(hops) => known.insert(*prefix, hops.clone()),
             None => known.remove(prefix),

@@ -3,10 +3,13 @@
 //!
 //! ```text
 //! Resources: namespaces, shadows --> data plane (sorts frames out, punts them, sends those of the control plane)
-//!    |                                  ^
+//!    | tables of groups                 ^
 //!    v                                  | lessons: routes, addresses; a few under way at a time
 //! thread: settle (the file's addresses and routes), Mirror, Zebra (FPM), Daemons (FRR) --> Supervisor
 //! ```
+//!
+//! Where the members of a group have one route table, the thread writes the routes into that, and lessons have addresses alone: the table
+//! outlives members and data planes, so none of these is told routes.
 //!
 //! A kernel router is such a namespace itself: its kernel forwards by the routes that FRR writes there, and the thread only watches
 //! over the daemons and answers questions. It begins once the router was seen to run, and anew after each restart of that.
@@ -31,13 +34,16 @@ mod wanted;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use api::{Answer, ControlAnswer, ControlPlace, ControlQuestion, Outcome, Ticket};
-use config::learned::Lesson;
+use config::learned::{LearnedGateway, Lesson};
 use config::{Plan, Router};
+use engine::GroupRoutes;
 use link::ToPlane;
 use telemetry::{Kind, Page};
 use uplink::Tap;
@@ -54,6 +60,12 @@ use thread::{End, Order, Report};
 
 /// Most reports of a control plane taken in one iteration of the event loop.
 const MOST: usize = 64;
+/// Most gateways of a group's learned routes that the data plane is told.
+const MOST_GATEWAYS: usize = 1024;
+
+/// Told when a table is full that was not before.
+const NO_ROOM: &str =
+    "the router's table has no room for all routes of its control plane; the rest is tried again";
 
 /// The control planes of a run.
 #[derive(Default)]
@@ -94,7 +106,8 @@ impl ControlPlanes {
         self.ending.retain(|(name, handle)| {
             let has_ended = handle.has_ended();
             let (reports, is_over) = handle.last_reports(most);
-            let kept = reports.into_iter().filter(|report| !matches!(report, Report::Lesson(_)));
+            let is_lesson = |report: &Report| matches!(report, Report::Lesson(_) | Report::Written { .. });
+            let kept = reports.into_iter().filter(|report| !is_lesson(report));
             all.extend(kept.map(|report| (name.clone(), report)));
             !(has_ended && is_over)
         });
@@ -119,21 +132,22 @@ impl ControlPlanes {
     /// Has the control plane of a router follow; starts it if there is none.
     fn follow(
         &mut self,
-        (router, shadows): (&Router, BTreeMap<String, Tap>),
+        router: &Router,
+        (shadows, table): (BTreeMap<String, Tap>, Option<Arc<GroupRoutes>>),
         namespace: &ControlNamespace,
         is_up: bool,
     ) -> io::Result<()> {
-        let handle = match self.running.entry(router.name.clone()) {
-            Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(new) => {
-                let handle = new.insert(Handle::start_beside(router, namespace.clone())?);
-                if is_up {
-                    handle.tell_anew();
-                }
-                handle
-            }
+        let (handle, is_new) = match self.running.entry(router.name.clone()) {
+            Entry::Occupied(known) => (known.into_mut(), false),
+            Entry::Vacant(new) => (new.insert(Handle::start_beside(router, namespace.clone())?), true),
         };
-        handle.tell(Order::Follow(Box::new(router.clone()), shadows));
+        handle.write_into(table.clone());
+        handle.tell(Order::Follow(Box::new(router.clone()), shadows, table));
+        if is_new && is_up {
+            handle.tell_anew();
+        }
+        // The group may have been made anew from the plan, which has none of them.
+        handle.forget_gateways();
         Ok(())
     }
 
@@ -144,14 +158,14 @@ impl ControlPlanes {
             return Ok(());
         };
         if let Some(known) = self.running.get(&router.name).filter(|known| known.is_inside(network)) {
-            known.tell(Order::Follow(Box::new(router.clone()), BTreeMap::new()));
+            known.tell(Order::Follow(Box::new(router.clone()), BTreeMap::new(), None));
             return Ok(());
         }
         self.keep(|name| name != router.name, End::LeftBehind);
         // Of two FRRs in one namespace the later one would fail.
         if !self.ending.iter().any(|(_, handle)| handle.is_inside(network) && !handle.has_ended()) {
             let handle = Handle::start_inside(router, network)?;
-            handle.tell(Order::Follow(Box::new(router.clone()), BTreeMap::new()));
+            handle.tell(Order::Follow(Box::new(router.clone()), BTreeMap::new(), None));
             self.running.insert(router.name.clone(), handle);
         }
         Ok(())
@@ -182,11 +196,13 @@ impl ControlPlanes {
     /// A new data plane is told everything.
     pub(super) fn tell_anew(&mut self) {
         self.running.values_mut().for_each(Handle::tell_anew);
+        self.running.values_mut().for_each(Handle::forget_gateways);
     }
 
-    /// The process of a router for which this one speaks is there, and knows nothing.
+    /// The process of a router for which this one speaks is there, and knows nothing, but for the table of a group.
     pub(super) fn teach_anew(&mut self, speaker: &str) {
-        self.running.get_mut(speaker).into_iter().for_each(Handle::tell_anew);
+        let handle = self.running.get_mut(speaker).filter(|handle| !handle.has_table());
+        handle.into_iter().for_each(Handle::tell_anew);
     }
 }
 
@@ -200,7 +216,8 @@ impl Supervisor {
         for router in plan.shadowed() {
             let Some(namespace) = self.resources.control.namespace(&router.name) else { continue };
             let shadows = self.resources.control.shadows_of(router);
-            let followed = self.controls.follow((router, shadows), namespace, is_up);
+            let table = self.resources.tables.routes_of(&router.name);
+            let followed = self.controls.follow(router, (shadows, table), namespace, is_up);
             failures.extend(followed.err().map(|error| (router.name.clone(), error)));
         }
         for (router, _) in plan.controlled().filter(|(router, _)| router.is_in_kernel()) {
@@ -208,6 +225,27 @@ impl Supervisor {
             failures.extend(followed.err().map(|error| (router.name.clone(), error)));
         }
         failures.into_iter().for_each(|(name, error)| self.cannot_start(&name, &error, now));
+        self.tell_gateways(now);
+    }
+
+    /// Tells the data plane the gateways of learned routes by several ones, where it knows others.
+    pub(super) fn tell_gateways(&mut self, now: Instant) {
+        if !self.is_up() {
+            return;
+        }
+        let news = self
+            .controls
+            .running
+            .iter_mut()
+            .filter_map(|(name, handle)| Some((name, handle.new_gateways()?)));
+        let gateway = |(nic, ip): (usize, IpAddr)| Some(LearnedGateway { link: u8::try_from(nic).ok()?, ip });
+        let told = |(group, gateways): (&String, BTreeSet<_>)| ToPlane::Gateways {
+            group: group.clone(),
+            gateways: gateways.into_iter().filter_map(gateway).take(MOST_GATEWAYS).collect(),
+        };
+        for message in news.map(told).collect::<Vec<_>>() {
+            self.say_to(None, &message, Vec::new(), now);
+        }
     }
 
     /// Has the control plane of a kernel router, if it has one, run where the router was seen last.
@@ -248,7 +286,11 @@ impl Supervisor {
     pub(super) fn let_learn(&mut self, name: &str, now: Instant) {
         let mut routers = self.running.plan.routers.iter();
         let router = routers.find(|router| router.name == name && router.control.is_some());
-        if router.is_some_and(|router| router.membership().is_some()) {
+        let is_taught = |router: &Router| {
+            let handle = self.controls.running.get(router.speaker());
+            handle.is_some_and(Handle::is_whole)
+        };
+        if router.is_some_and(|router| router.membership().is_some() && !is_taught(router)) {
             self.controls.learning.insert(name.to_owned());
             let learning = ToPlane::Learning { router: name.to_owned(), is_on: true };
             self.say_to(None, &learning, Vec::new(), now);
@@ -296,15 +338,35 @@ impl Supervisor {
             // A data plane that comes up is told everything anew.
             Report::Lesson(lesson) if self.is_up() => self.teach(name, lesson, now),
             Report::Lesson(_) => {}
+            Report::Written { late, epoch, is_whole } => self.has_written(name, (late, epoch), is_whole, now),
             Report::Event(kind, line) => self.tell_of(name, kind, line, now),
             Report::Answer(ticket, outcome) => self.reply(ticket, outcome, now),
         }
     }
 
-    /// Tells the data plane, and the processes of the routers that the control plane speaks for.
+    /// The thread of a control plane has written into the table of its group.
+    fn has_written(&mut self, name: &str, written: (u64, u32), is_whole: bool, now: Instant) {
+        let Some(handle) = self.controls.running.get_mut(name) else { return };
+        if handle.has_written(written, is_whole) {
+            self.tell_of(name, Kind::Notice, NO_ROOM.to_owned(), now);
+        }
+        if is_whole {
+            self.release_learned(now);
+        }
+        self.tell_gateways(now);
+    }
+
+    /// Tells the data plane, and the processes of the routers that the control plane speaks for; where these have one table, it alone, of
+    /// what is no route.
     fn teach(&mut self, name: &str, lesson: Lesson, now: Instant) {
+        let has_table = self.controls.running.get(name).is_some_and(Handle::has_table);
         let is_up = |router: &&Router| self.isolated.get(&router.name).is_some_and(RouterProcess::is_up);
-        let processes = self.running.plan.learners(name).filter(|router| router.is_isolated()).filter(is_up);
+        let processes = self
+            .running
+            .plan
+            .learners(name)
+            .filter(|router| router.is_isolated() && !has_table)
+            .filter(is_up);
         let processes = processes.map(|router| Some(router.name.clone()));
         let learners: Vec<Option<String>> = [None].into_iter().chain(processes).collect();
         let Some(handle) = self.controls.running.get_mut(name) else { return };
@@ -337,9 +399,7 @@ impl Supervisor {
     ) {
         let Some(handle) = self.controls.running.get_mut(name) else { return };
         if handle.learned(learner, late, epoch) {
-            let what =
-                "the router's table has no room for all routes of its control plane; the rest is tried again";
-            self.tell_of(name, Kind::Notice, what.to_owned(), now);
+            self.tell_of(name, Kind::Notice, NO_ROOM.to_owned(), now);
         }
     }
 

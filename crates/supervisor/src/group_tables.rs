@@ -62,6 +62,8 @@ struct Shape {
     nics: Vec<(String, Vec<Address>, Vec<Address6>)>,
     neighbours: u32,
     long_routes: Option<u32>,
+    /// Whether it has a control plane, and with it an IPv6 table.
+    learns: bool,
 }
 
 impl Shape {
@@ -69,7 +71,14 @@ impl Shape {
         let of = |nic: &Nic| (nic.name.clone(), nic.addresses.clone(), nic.six.addresses.clone());
         let nics = group.pattern.nics.iter().map(of);
         let forwarding = &group.pattern.forwarding;
-        Self { nics: nics.collect(), neighbours: forwarding.neighbours, long_routes: forwarding.long_routes }
+        let (neighbours, long_routes) = (forwarding.neighbours, forwarding.long_routes);
+        let learns = group.pattern.control.is_some();
+        Self { nics: nics.collect(), neighbours, long_routes, learns }
+    }
+
+    /// Whether numbers of NICs mean the same in both.
+    fn has_nics_of(&self, other: &Self) -> bool {
+        self.nics.iter().map(|nic| &nic.0).eq(other.nics.iter().map(|nic| &nic.0))
     }
 }
 
@@ -93,6 +102,7 @@ impl Tables {
         // The words are read where they are needed, after the removals: see `fib`.
         let words = desks.iter().flat_map(|desk| desk.epochs());
         self.routes.reclaim(words.filter(is_believed));
+        self.routes.catch_up();
     }
 }
 
@@ -113,6 +123,10 @@ impl GroupTables {
                 }
                 None => {
                     let tables = Tables::new(group, member).with_context(name)?;
+                    let known = held.groups.get(&group.name);
+                    if let Some(known) = known.filter(|known| known.shape.has_nics_of(&tables.shape)) {
+                        tables.routes.learn_as(&known.routes);
+                    }
                     opened.open.groups.insert(group.name.clone(), Arc::new(tables));
                 }
             }
@@ -204,6 +218,11 @@ impl GroupTables {
     /// The tables of a group: those that were just opened, or else those that are held.
     fn tables<'a>(&'a self, opened: &'a Self, group: &str) -> Option<&'a Arc<Tables>> {
         opened.open.groups.get(group).or_else(|| self.open.groups.get(group))
+    }
+
+    /// The routes of a group whose members have one table.
+    pub(crate) fn routes_of(&self, group: &str) -> Option<Arc<GroupRoutes>> {
+        self.open.groups.get(group).map(|tables| tables.routes.clone())
     }
 
     /// The process of a member has ended: it reads no routes.

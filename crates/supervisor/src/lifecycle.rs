@@ -277,6 +277,7 @@ impl Supervisor {
         }
         self.times.tick = Some(now + SECOND);
         self.controls.tell_anew();
+        self.tell_gateways(now);
         self.announce(now);
     }
 

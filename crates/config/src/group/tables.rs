@@ -18,18 +18,15 @@ impl Group {
         let Router { forwarding, .. } = &self.pattern;
         let leads_six = !forwarding.routes6.is_empty() || !forwarding.neighbours6.is_empty();
         let refuses_six = forwarding.refused.iter().any(|route| matches!(route.to, Destination::V6(_)));
-        // Whether there are tables for IPv6 depends on addresses alone: with other addresses members are plugged in again.
-        let is_without_six = !self.has_six() && (leads_six || refuses_six);
+        // Whether there are tables for IPv6 depends on addresses alone: with other addresses members are plugged in again. With a
+        // control plane, which a group has for its life, there are such tables in any case.
+        let has_table = self.has_six() || self.pattern.control.is_some();
+        let is_without_six = !has_table && (leads_six || refuses_six);
         let is_four = |route: &SpreadRoute| {
             matches!(route.to, Destination::V4(_)) && route.ways.iter().all(|way| way.via.is_ipv4())
         };
         let is_plain = forwarding.spread.iter().all(is_four) && forwarding.interfaces.is_empty();
-        // What a control plane finds is taught to each member by itself.
-        self.pattern.control.is_none()
-            && is_plain
-            && !is_without_six
-            && self.pattern.tables() == 1
-            && !self.pattern.is_in_kernel()
+        is_plain && !is_without_six && self.pattern.tables() == 1 && !self.pattern.is_in_kernel()
     }
 
     /// The gateways of its routes by several ones, each with the number of its NIC, where the host sees for all members whether they

@@ -230,11 +230,14 @@ fn what_a_file_does_not_say_of_a_group_is_as_the_table_has_it() {
 }
 
 #[test]
-fn members_have_one_table_of_routes_which_the_supervisor_keeps_unless_each_is_taught_or_there_are_vlans() {
+fn members_have_one_table_of_routes_which_the_supervisor_keeps_unless_there_are_vlans() {
     let route = "[[group.route]]\nto = '10.0.0.0/8'\nvia = '192.0.2.9'\n\
                  [[group.route]]\nto = '11.0.0.0/8'\ntype = 'blackhole'\n\
                  [[group.route]]\nto = '2001:db8:9::/48'\nvia = '2001:db8::9'\n";
     let six = PARALLEL.replace("\"192.0.2.1/24\"", "[\"192.0.2.1/24\", \"2001:db8::1/64\"]");
+    // What a control plane finds is in the same table.
+    let taught = good(&(PARALLEL.replace("spread = \"flow\"", "control = {}") + route));
+    assert_eq!((taught.sharing().count(), good(&(PARALLEL.to_owned() + route)).sharing().count()), (1, 0));
     let mut plan = good(&(six.clone() + route));
     assert_eq!(plan.choose_engines(&HostFacts::default()), None);
     let sharing: Vec<_> =
@@ -258,9 +261,7 @@ fn members_have_one_table_of_routes_which_the_supervisor_keeps_unless_each_is_ta
     assert_eq!(own.routers[0].neighbours, plan.groups[0].neighbours(), "neighbours for probes among them");
     let several = "[[group.route]]\nto = '2001:db8:9::/48'\nvia = ['2001:db8::8', '2001:db8::9']\n";
     let vlan = "[[group.interface]]\nname = 'guests'\nnic = 'lan'\nvlan = 7\n";
-    // What a control plane finds is taught to each.
-    let taught = PARALLEL.replace("spread = \"flow\"", "control = {}");
-    for text in [taught, six + several, PARALLEL.to_owned() + vlan] {
+    for text in [six + several, PARALLEL.to_owned() + vlan] {
         let mut plan = good(&text);
         assert_eq!(plan.choose_engines(&HostFacts::default()), None);
         assert_eq!(plan.sharing().count(), 0);
@@ -286,5 +287,5 @@ fn of_routes_by_several_gateways_the_data_plane_knows_those_of_the_group() {
     let due: Vec<(usize, Ipv4Addr)> = due.into_iter().map(|(nic, ip)| (nic, ip.into())).collect();
     assert_eq!(plane.groups[0].common_gateways().into_iter().collect::<Vec<_>>(), due);
     let taught = good(&(PARALLEL.replace("spread = \"flow\"", "control = {}") + several));
-    assert!(taught.groups[0].common_gateways().is_empty(), "each member sees for itself");
+    assert_eq!(taught.groups[0].common_gateways().len(), due.len(), "with a control plane as well");
 }

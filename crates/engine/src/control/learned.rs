@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 
 use config::learned::{LearnedFate, LearnedMac, LearnedRoute, Lesson};
-use fib::{Error, Rib, six};
+use fib::{Error, NextHop, Rib, six};
 use groups::{Groups, Known};
 use vmm::RouteTable;
 
@@ -80,6 +80,9 @@ pub(crate) struct Learned {
 pub(crate) struct LearnedRoutes {
     all: BTreeMap<Network, Known>,
     groups: Groups,
+    /// Networks that had a learned route and have none any more, although there is one below: its way is not to be taken, e.g. because its
+    /// link has no carrier. The word of a later plan counts again.
+    withdrawn: BTreeSet<Network>,
     /// Networks for which a table may not be as it should.
     late: BTreeSet<Network>,
     attempts: Attempts,
@@ -183,12 +186,13 @@ impl LearnedRoutes {
             self.groups.telling = self.groups.telling.wrapping_add(1);
         }
         let regrouped = self.groups.set(&lesson.groups);
-        let mut changed: BTreeSet<Network> = lesson.routes.iter().map(|route| self.note(route)).collect();
+        let mut changed: BTreeSet<Network> =
+            lesson.routes.iter().map(|route| self.note(route, below)).collect();
         if !regrouped.is_empty() {
             changed.extend(self.followers(&regrouped));
         }
         if lesson.ends {
-            changed.append(&mut self.forget_stale());
+            changed.append(&mut self.forget_stale(below));
         }
         let late = self.rewrite(changed, below);
         self.groups.remove(&lesson.groups);
@@ -224,18 +228,39 @@ impl LearnedRoutes {
         self.all.clone_from(&other.all);
         self.groups = other.groups.clone();
         self.stale.clone_from(&other.stale);
-        let networks = self.all.keys().copied().collect();
+        self.withdrawn = other.withdrawn.iter().filter(|network| below(network).is_some()).copied().collect();
+        let networks = self.all.keys().chain(&self.withdrawn).copied().collect();
         self.rewrite(networks, below);
     }
 
-    fn note(&mut self, route: &LearnedRoute) -> Network {
+    fn note(&mut self, route: &LearnedRoute, below: Below<'_>) -> Network {
         let network = (route.to, route.len);
         self.stale.remove(&network);
-        match route.fate {
-            Some(fate) => self.all.insert(network, Known { fate, telling: self.groups.telling }),
-            None => self.all.remove(&network),
-        };
+        if let Some(fate) = route.fate {
+            self.withdrawn.remove(&network);
+            self.all.insert(network, Known { fate, telling: self.groups.telling });
+        } else {
+            self.withdraw(network, below);
+        }
         network
+    }
+
+    /// There is no learned route to a network any more. An own address stays one.
+    fn withdraw(&mut self, network: Network, below: Below<'_>) {
+        let was_there = self.all.remove(&network).is_some();
+        if was_there && below(&network).is_some_and(|hops| hops != Hops::One(NextHop::Local)) {
+            self.withdrawn.insert(network);
+        }
+    }
+
+    /// A plan says something else of a network: that counts, unless there is a learned route.
+    pub(crate) fn allow(&mut self, network: &Network) {
+        self.withdrawn.remove(network);
+    }
+
+    /// Returns how many routes below are not there, because a learned one went.
+    pub(crate) fn hidden(&self) -> usize {
+        self.withdrawn.len()
     }
 
     /// Networks of which the routes follow one of these groups. What routes share is found by looking at all of them, which costs
@@ -250,10 +275,10 @@ impl LearnedRoutes {
     }
 
     /// Forgets what has not come again; returns its networks.
-    fn forget_stale(&mut self) -> BTreeSet<Network> {
+    fn forget_stale(&mut self, below: Below<'_>) -> BTreeSet<Network> {
         let gone = std::mem::take(&mut self.stale);
         for network in &gone {
-            self.all.remove(network);
+            self.withdraw(*network, below);
         }
         self.groups.forget_former();
         gone
@@ -292,6 +317,7 @@ impl LearnedRoutes {
     ) -> Vec<Network> {
         let hops = |network: &Network| match self.all.get(network) {
             Some(known) => Some(self.groups.hops(network.0, *known, links)),
+            None if self.withdrawn.contains(network) => None,
             None => below(network),
         };
         let is_four = |(to, _): &Network| to.is_ipv4();

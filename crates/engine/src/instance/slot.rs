@@ -136,8 +136,10 @@ fn builder(
         config::Role::Balancer => Role::Balancer,
     };
     let (plan, outlets, backend) = (plan.clone(), outlets.to_vec(), backends.of(plan)?);
-    let learned = plan.control.as_ref().map(|_| learning.of(plan.speaker()));
     let tables = tables.of(&plan);
+    // The table of a group has what was learned.
+    let learns = plan.control.is_some() && tables.is_none();
+    let learned = learns.then(|| learning.of(plan.speaker()));
     Ok(move || {
         let task = GuestTask { role, ..GuestTask::default() };
         let guest = Guest::with_outlets(&plan, task, &outlets, tables, &backend)?;

@@ -4,10 +4,12 @@
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use config::Router;
 use config::learned::Lesson;
+use engine::GroupRoutes;
 use fpm::{Turn, Zebra};
 use netlink::{Mirror, Route};
 use telemetry::Kind;
@@ -17,7 +19,7 @@ use super::bfd::{Bfd, News};
 use super::counts::Counts;
 use super::daemons::Daemons;
 use super::namespace::ControlNamespace;
-use super::routes::{Routes, links};
+use super::routes::{MOST_LESSONS, Routes, links};
 use super::settle::settle;
 use super::thread::Report;
 use crate::bell::Ringer;
@@ -35,6 +37,10 @@ pub(super) struct DataPath {
     settled: Option<Router>,
     settling: Option<Settling>,
     pub(super) routes: Routes,
+    /// The table of a group whose members have one, which is written here; without one the data plane is told.
+    table: Option<Arc<GroupRoutes>>,
+    /// True if there may be more to write.
+    has_more: bool,
     zebra: Option<Zebra>,
     /// True if zebra has more to say.
     is_busy: bool,
@@ -73,6 +79,8 @@ impl DataPath {
             settled: None,
             settling: None,
             routes: Routes::new(router, mirror, counts),
+            table: None,
+            has_more: false,
             zebra: None,
             is_busy: false,
             bfd,
@@ -197,9 +205,37 @@ impl DataPath {
         self.routes.count();
     }
 
-    /// The next thing to tell the data plane.
-    pub(super) fn lesson(&mut self) -> Option<Lesson> {
-        self.routes.lesson()
+    /// Has what is found be written into this table from now on, or be told to the data plane.
+    pub(super) fn write_into(&mut self, table: Option<Arc<GroupRoutes>>) {
+        let [before, now] = [&self.table, &table].map(|table| table.as_ref().map(Arc::as_ptr));
+        if before != now {
+            self.table = table;
+            self.routes.tell_anew();
+        }
+    }
+
+    /// A new data plane knows nothing.
+    pub(super) fn tell_anew(&mut self) {
+        if self.table.is_some() {
+            self.routes.tell_names();
+        } else {
+            self.routes.tell_anew();
+        }
+    }
+
+    /// Tells what has changed, or writes it: some of it at a time, as orders are to be obeyed in between.
+    pub(super) fn tell(&mut self, reports: &Ringer<Report>) {
+        self.has_more = false;
+        for _ in 0..MOST_LESSONS {
+            let Some(lesson) = self.routes.lesson() else { return };
+            if let Some(table) = &self.table {
+                write(table, lesson, reports);
+                self.routes.has_learned();
+            } else {
+                reports.send(Report::Lesson(lesson));
+            }
+        }
+        self.has_more = self.table.is_some();
     }
 
     /// Looks which of zebra's former routes the kernel still has, when zebra has nothing more to say.
@@ -220,7 +256,8 @@ impl DataPath {
         let dump = self.routes.session.wants_dump().then_some(self.next_dump);
         let settling = self.settling.as_ref().map(|settling| settling.at);
         let bfd = self.bfd.due(daemons.running());
-        [busy, dump, settling, bfd].into_iter().flatten().min()
+        let more = self.has_more.then_some(now);
+        [busy, dump, settling, bfd, more].into_iter().flatten().min()
     }
 
     /// Descriptor to poll for writing, while answers wait for zebra.
@@ -233,3 +270,16 @@ impl DataPath {
         self.zebra.iter().flat_map(Zebra::descriptors).chain(self.bfd.watched())
     }
 }
+
+/// Writes what was found into the table of a group. The data plane is told the rest, which is no route.
+fn write(table: &GroupRoutes, lesson: Lesson, reports: &Ringer<Report>) {
+    let late = table.learn(&lesson) as u64;
+    reports.send(Report::Written { late, epoch: table.epoch(), is_whole: lesson.ends });
+    let Lesson { addresses, macs, .. } = lesson;
+    if addresses.is_some() || macs.is_some() {
+        reports.send(Report::Lesson(Lesson { addresses, macs, ..Lesson::default() }));
+    }
+}
+
+#[cfg(test)]
+mod tests;

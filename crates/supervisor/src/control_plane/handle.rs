@@ -1,13 +1,17 @@
 //! The event loop's end of the thread of a control plane.
 
+use std::collections::BTreeSet;
 use std::io;
+use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 use std::thread::{Builder, JoinHandle, sleep};
 use std::time::{Duration, Instant};
 
 use api::{ControlQuestion, Ticket};
 use config::Router;
 use config::learned::Lesson;
+use engine::GroupRoutes;
 use netns::Id;
 use telemetry::Kind;
 
@@ -27,12 +31,25 @@ pub(super) struct Handle {
     reports: Listener<Report>,
     thread: JoinHandle<()>,
     learners: Learners,
+    /// The table of a group that its thread writes; `None`: routes are told to learners.
+    table: Option<Written>,
     /// Number of the last change of a table.
     epoch: u32,
     /// What is counted on the way to a machine; `None`: the kernel forwards in the namespace itself.
     counts: Option<Counts>,
     /// Namespace of the kernel router that it is in, if it is.
     inside: Option<Id>,
+}
+
+/// A table that the thread writes.
+struct Written {
+    routes: Arc<GroupRoutes>,
+    /// Networks for which it has no room.
+    late: u64,
+    /// True if it has everything.
+    is_whole: bool,
+    /// Gateways of learned routes by several ones, as the data plane was told; none: it may know others.
+    gateways: Option<BTreeSet<(usize, IpAddr)>>,
 }
 
 impl Handle {
@@ -66,6 +83,7 @@ impl Handle {
             reports,
             thread,
             learners: Learners::default(),
+            table: None,
             epoch: 0,
             counts: None,
             inside: None,
@@ -81,7 +99,7 @@ impl Handle {
         let ((orders, _), (told, reports)) = (belled()?, belled()?);
         let thread = std::thread::spawn(move || play(told));
         let (learners, epoch) = (Learners::default(), 0);
-        Ok(Self { orders, reports, thread, learners, epoch, counts: None, inside: None })
+        Ok(Self { orders, reports, thread, learners, table: None, epoch, counts: None, inside: None })
     }
 
     /// What it counts, unless the kernel forwards.
@@ -96,7 +114,52 @@ impl Handle {
 
     /// Number of networks for which the router's table has no room.
     pub(super) fn late(&self) -> u64 {
-        self.learners.late()
+        self.table.as_ref().map_or_else(|| self.learners.late(), |table| table.late)
+    }
+
+    /// Its thread writes this table from now on; `None`: all learners are told.
+    pub(super) fn write_into(&mut self, routes: Option<Arc<GroupRoutes>>) {
+        let before = self.table.as_ref().map(|table| Arc::as_ptr(&table.routes));
+        if before == routes.as_ref().map(Arc::as_ptr) {
+            return;
+        }
+        self.learners.begin_anew();
+        let new = |routes| Written { routes, late: 0, is_whole: false, gateways: None };
+        self.table = routes.map(new);
+    }
+
+    /// Returns true if it writes a table, and that has everything.
+    pub(super) fn is_whole(&self) -> bool {
+        self.table.as_ref().is_some_and(|table| table.is_whole)
+    }
+
+    /// Returns true if it writes a table itself.
+    pub(super) const fn has_table(&self) -> bool {
+        self.table.is_some()
+    }
+
+    /// Notes what has come of something written. Returns true if the table has no room for some networks, and had for all before.
+    pub(super) fn has_written(&mut self, (late, epoch): (u64, u32), is_whole: bool) -> bool {
+        let Some(table) = &mut self.table else { return false };
+        self.epoch = epoch;
+        table.is_whole |= is_whole;
+        std::mem::replace(&mut table.late, late) == 0 && late > 0
+    }
+
+    /// Gateways of learned routes by several ones, if the data plane knows others.
+    pub(super) fn new_gateways(&mut self) -> Option<BTreeSet<(usize, IpAddr)>> {
+        let table = self.table.as_mut()?;
+        let gateways = table.routes.learned_ways();
+        if table.gateways.as_ref() == Some(&gateways) {
+            return None;
+        }
+        table.gateways = Some(gateways.clone());
+        Some(gateways)
+    }
+
+    /// The data plane may know other gateways than it was told.
+    pub(super) fn forget_gateways(&mut self) {
+        self.table.iter_mut().for_each(|table| table.gateways = None);
     }
 
     pub(super) fn tell(&self, order: Order) {
@@ -114,7 +177,7 @@ impl Handle {
 
     /// Returns true if one of them knows all routes.
     pub(super) fn has_taught(&self, learner: &str) -> bool {
-        self.learners.knows_all(Some(learner))
+        self.is_whole() || self.learners.knows_all(Some(learner))
     }
 
     /// Notes what has come of a lesson at one of those that were told. Returns true if a table has no room for some networks, and
@@ -122,7 +185,7 @@ impl Handle {
     pub(super) fn learned(&mut self, learner: Option<&str>, late: u64, epoch: u32) -> bool {
         let was_late = self.late() > 0;
         // Where its machine runs elsewhere, the data plane has no table.
-        self.epoch = if epoch == 0 { self.epoch } else { epoch };
+        self.epoch = if epoch == 0 || self.has_table() { self.epoch } else { epoch };
         let taken = self.learners.has_taken(learner, late);
         self.allow(taken);
         !was_late && self.late() > 0

@@ -13,8 +13,8 @@ use netlink::{Change, Link, Mirror, News, NextHop, Object, Route, RouteId, Route
 use super::counts::Counts;
 use super::taught::{MAIN, Taught};
 
-/// Most lessons under way.
-const MOST_LESSONS: usize = 4;
+/// Most lessons under way, or written at a time.
+pub(super) const MOST_LESSONS: usize = 4;
 /// Index of `lo` in each namespace.
 const LOOPBACK: u32 = 1;
 
@@ -285,6 +285,11 @@ impl Routes {
             macs: true,
             silent: true,
         };
+    }
+
+    /// A new data plane knows nothing: it is told what it is to know where routes are written here.
+    pub(super) const fn tell_names(&mut self) {
+        (self.telling.addresses, self.telling.macs) = (true, true);
     }
 
     /// A lesson was taken.

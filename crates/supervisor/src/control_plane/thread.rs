@@ -12,6 +12,7 @@ use anyhow::{Context, Result};
 use api::{ControlQuestion, Outcome, Ticket};
 use config::Router;
 use config::learned::Lesson;
+use engine::GroupRoutes;
 use frr::Options;
 use netlink::{Change, Kept, Mirror, News};
 use netns::Namespace;
@@ -39,8 +40,8 @@ const _: () = assert!(GRACE / 1000 < crate::ending::THREADS_GRACE.as_secs());
 
 /// What the thread is told.
 pub(super) enum Order {
-    /// Settings of the router, with handles for its shadows, by NIC, where it has some.
-    Follow(Box<Router>, BTreeMap<String, Tap>),
+    /// Settings of the router, with handles for its shadows, by NIC, where it has some, and the table of a group whose members have one.
+    Follow(Box<Router>, BTreeMap<String, Tap>, Option<Arc<GroupRoutes>>),
     /// FRR's file may have changed.
     Reload,
     /// A data plane is there that knows nothing.
@@ -77,6 +78,14 @@ pub(super) struct Question {
 pub(super) enum Report {
     /// News for the router.
     Lesson(Lesson),
+    /// News were written into the table of a group, which has no room for so many networks.
+    Written {
+        late: u64,
+        /// Number of the last change of the table.
+        epoch: u32,
+        /// True if it has everything by now.
+        is_whole: bool,
+    },
     /// An event.
     Event(Kind, String),
     /// Answer to a question.
@@ -217,9 +226,12 @@ impl ControlPlane {
         loop {
             match self.orders.next() {
                 Ok(None) => return,
-                Ok(Some(Order::Follow(router, shadows))) => self.follow(*router, shadows, now),
+                Ok(Some(Order::Follow(router, shadows, table))) => {
+                    self.on_routes(|path| path.write_into(table));
+                    self.follow(*router, shadows, now);
+                }
                 Ok(Some(Order::Reload)) => self.reload(now),
-                Ok(Some(Order::TellAnew)) => self.on_routes(|path| path.routes.tell_anew()),
+                Ok(Some(Order::TellAnew)) => self.on_routes(DataPath::tell_anew),
                 Ok(Some(Order::HasLearned)) => self.on_routes(|path| path.routes.has_learned()),
                 Ok(Some(Order::Ask(question))) => self.answer(question),
                 Ok(Some(Order::End(how))) => return self.end(how, now),
@@ -315,9 +327,7 @@ impl ControlPlane {
         };
         path.attend_bfd(site, now);
         path.finish(site.mirror, now);
-        while let Some(lesson) = path.lesson() {
-            site.reports.send(Report::Lesson(lesson));
-        }
+        path.tell(site.reports);
     }
 
     /// Waits until there is something to do.

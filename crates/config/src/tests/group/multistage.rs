@@ -299,7 +299,7 @@ fn a_control_plane_is_the_groups_and_no_balancer_has_one() {
     assert_eq!(names(plan.controlled().map(|(router, _)| router)), ["core"]);
     let group = &plan.groups[0];
     assert!(!group.wanted(&group.pattern.nics[0]).has_control, "frames are sorted out by who reads the link");
-    assert!(!group.shares_tables() && good(&multistage("balancer = \"vm\"\n")).groups[0].shares_tables());
+    assert!(group.shares_tables() && good(&multistage("balancer = \"vm\"\n")).groups[0].shares_tables());
     let in_kernel = errors(&text("").replace("\"flow\"", "\"flow\"\nengine = \"kernel\""));
     assert!(in_kernel.contains("group.control: kernel routers in a group have none"), "{in_kernel}");
     let remote = errors(&text("interconnect = \"bridge:br0\"\nremote = 1\n"));
