@@ -1,6 +1,6 @@
 //! Objective: the members of a group have one route table and one neighbour table, in memory that they cannot write. Three members
 //! forward by 16,000 routes that exist once; a neighbour that all of them need is asked for in their place; routes change under way for
-//! all; a member that is killed comes back to the same tables, and those outlive the data plane. All avoid a gateway that does not answer,
+//! all; a member that is killed comes back to the same tables, and those outlive the data plane, with what a control plane has found. All avoid a gateway that does not answer,
 //! and a table that is full is replaced by a larger one.
 
 use std::collections::BTreeSet;
@@ -199,6 +199,47 @@ fn try_three(engine: &str) {
     world.finish();
 }
 
+/// What is found in the namespace of the group's control plane is in the one table.
+fn try_learned(engine: &str) {
+    let world = World::start(&text(engine, "control = {}\n", std::iter::empty()));
+    world.all_serve();
+    one_of_each(&world);
+    let inode = || world.mapped("ringroad-fib").first().map(|(_, inode)| inode.clone());
+    let before = inode();
+    let routes = || {
+        let shown = world.told(&["show", "trio", "--json"]);
+        shown["settings"]["tables.routes"].as_u64().expect("a number")
+    };
+    let wait_for = |count: u64| {
+        let end = Instant::now() + PATIENCE;
+        while routes() != count {
+            assert!(Instant::now() < end, "{} routes, not {count}", routes());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    };
+    // Two networks, two own addresses, and three routes for probes.
+    wait_for(7);
+    let change = |what: &str| {
+        world.ask(&["exec", "trio", "--", "ip", "route", what, "10.31.63.0/24", "via", "198.51.100.2"]);
+    };
+    change("add");
+    wait_for(8);
+    let flows = world.flows(FAR);
+    world.all_forward();
+    kill(world.told(&["ps", "--json"])["data_plane"].as_u64().expect("a data plane"));
+    all_resume(&flows, "the data plane was killed");
+    world.all_serve();
+    kill(world.pid("trio_1"));
+    all_resume(&flows, "a member was killed");
+    world.all_serve();
+    one_of_each(&world);
+    assert_eq!((inode(), routes()), (before, 8), "nothing was written anew");
+    drop(flows);
+    change("delete");
+    wait_for(7);
+    world.finish();
+}
+
 #[test]
 fn three_virtual_machines_have_one_table_of_each_kind() {
     support::needs!(Root, Kvm, Tun, Program("ip"));
@@ -212,6 +253,18 @@ mod all {
     fn three_processes_have_one_table_of_each_kind() {
         support::needs!(Root, Tun, Program("ip"));
         try_three("process");
+    }
+
+    #[test]
+    fn virtual_machines_have_what_a_control_plane_finds_in_the_one_table() {
+        support::needs!(Root, Kvm, Tun, Program("ip"));
+        try_learned("kvm");
+    }
+
+    #[test]
+    fn processes_have_what_a_control_plane_finds_in_the_one_table() {
+        support::needs!(Root, Tun, Program("ip"));
+        try_learned("process");
     }
 
     #[test]

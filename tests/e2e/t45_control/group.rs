@@ -111,7 +111,7 @@ fn one_frr_speaks_for_all_members(name: &str, kind: &Kind, engine: &str) {
         |number: u16| Flow::start(&near, &behind, SocketAddr::new(far, PORT + number), RATE).expect("a flow");
     let mut flows = Vec::new();
     spread(&stage, name, 2, &mut flows, start);
-    // A member that comes is told what the others have learned. A balancer moves no flow that is under way while it can move other
+    // A member that comes reads what the others read. A balancer moves no flow that is under way while it can move other
     // places, so new flows are what a third member gets.
     set(name, &format!("{}=3", kind.members));
     all_serve(&stage, 3);

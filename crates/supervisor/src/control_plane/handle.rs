@@ -261,3 +261,6 @@ fn live(router: Router, place: Place, (orders, reports): (Listener<Order>, Ringe
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
