@@ -1,7 +1,7 @@
 //! Objective: the members of a group have one route table and one neighbour table, in memory that they cannot write. Three members
 //! forward by 16,000 routes that exist once; a neighbour that all of them need is asked for in their place; routes change under way for
-//! all; a member that is killed comes back to the same tables, and those outlive the data plane, with what a control plane has found. All avoid a gateway that does not answer,
-//! and a table that is full is replaced by a larger one.
+//! all; a member that is killed comes back to the same tables, and those outlive the data plane, with what a control plane has found. All
+//! avoid a gateway that does not answer, and a table that is full is replaced by a larger one.
 
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr};

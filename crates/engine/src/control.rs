@@ -17,7 +17,7 @@ mod naming;
 mod shadow;
 mod sorting;
 
-pub(crate) use learned::{Below, Learned, LearnedRoutes, Network};
+pub(crate) use learned::{Learned, LearnedRoutes, Network};
 pub use learned::Learning;
 pub(crate) use naming::{Names, Speaker, naming};
 pub use shadow::ShadowCounters;

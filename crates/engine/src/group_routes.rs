@@ -6,10 +6,10 @@
 //! control plane --> learned --'
 //! ```
 //!
-//! The control plane has the routes of the plan in its namespace, and teaches them as well. When it withdraws one, e.g. because a link has no
-//! carrier, that is not taken, whatever the plan says.
+//! The control plane has the routes of the plan in its namespace, and teaches them as well. When it withdraws one, e.g. because a link has
+//! no carrier, that is not taken, whatever the plan says.
 //!
-//! Locks are taken in this order: `known`, `learned`, those of the table, `down`, `silent`.
+//! Locks are taken in this order: `known`, `learned`, `down`, `silent`, those of the table.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -225,6 +225,10 @@ impl GroupRoutes {
         let is_seen = |(prefix, _): &(&Prefix, &Option<Hops>)| !learned.has(&prefix.network());
         let seen = delta.iter().filter(is_seen).map(|(prefix, hops)| (*prefix, hops.as_ref()));
         let written = self.write(&known, seen);
+        if written.is_err() {
+            // What was taken back may be of routes that the control plane has withdrawn.
+            learned.rewrite(delta.keys().map(|prefix| prefix.network()).collect(), &below(&known));
+        }
         // Next hops that are new, or were taken back, have no marks yet, and others were not marked meanwhile.
         self.mark();
         written?;
