@@ -17,8 +17,8 @@ mod naming;
 mod shadow;
 mod sorting;
 
-pub(crate) use learned::{Learned, LearnedRoutes, Network};
 pub use learned::Learning;
+pub(crate) use learned::{Learned, LearnedRoutes, Network};
 pub(crate) use naming::{Names, Speaker, naming};
 pub use shadow::ShadowCounters;
 pub(crate) use shadow::{OpenShadow, Shadow, ShadowEntry, ShadowSource};
