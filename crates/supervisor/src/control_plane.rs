@@ -129,6 +129,16 @@ impl ControlPlanes {
         self.ending.push((name.to_owned(), handle.expect("a descriptor")));
     }
 
+    /// One of a group finds this, and writes it into its table.
+    #[cfg(test)]
+    pub(super) fn finds(&mut self, group: &str, table: &Arc<GroupRoutes>, lesson: Lesson) {
+        let own = table.clone();
+        let handle = Handle::played(move |reports| data_path::write(&own, lesson, &reports));
+        let mut handle = handle.expect("a descriptor");
+        handle.write_into(Some(table.clone()));
+        self.running.insert(group.to_owned(), handle);
+    }
+
     /// Has the control plane of a router follow; starts it if there is none.
     fn follow(
         &mut self,

@@ -272,7 +272,7 @@ impl DataPath {
 }
 
 /// Writes what was found into the table of a group. The data plane is told the rest, which is no route.
-fn write(table: &GroupRoutes, lesson: Lesson, reports: &Ringer<Report>) {
+pub(super) fn write(table: &GroupRoutes, lesson: Lesson, reports: &Ringer<Report>) {
     let late = table.learn(&lesson) as u64;
     reports.send(Report::Written { late, epoch: table.epoch(), is_whole: lesson.ends });
     let Lesson { addresses, macs, .. } = lesson;

@@ -1,10 +1,15 @@
-//! Questions about control planes, for routers that have none of ours.
+//! Questions about control planes, for routers that have none of ours, and what one of a group tells the data plane.
 
 use std::sync::mpsc::channel;
 
 use api::{Answer, ControlAnswer, ControlPlace, ControlQuestion, Request};
+use config::learned::{
+    LearnedFate, LearnedGateway, LearnedGroup, LearnedHop, LearnedRoute, LearnedWay, Lesson,
+};
+use link::{ToPlane, ToSupervisor};
 
 use super::stage::{ONE, Stage};
+use crate::group_tables::{GroupTables, OpenTables};
 
 /// A kernel router.
 const KERNEL: &str = "[[router]]\nname = \"edge\"\nengine = \"kernel\"\n\
@@ -78,4 +83,55 @@ fn a_kernel_router_has_no_control_plane_before_it_was_seen_to_run() {
         Stage::up(&KERNEL.replace("engine = \"kernel\"\n", "engine = \"kernel\"\ncontrol = {}\n"));
     let why = refusal(&mut stage, &ask("edge", ControlQuestion::Neighbours {}));
     assert_eq!(why, "the control plane of router edge does not run: see `ringroad events edge`");
+}
+
+/// A lesson with a route by two gateways, and an address.
+fn lesson() -> Lesson {
+    let hop = |last: u8| LearnedHop { link: 0, via: Some([192, 0, 2, last].into()), weight: 1 };
+    let way = Some(LearnedWay::Hops(vec![hop(2), hop(3)]));
+    let route = LearnedRoute { to: [10, 0, 0, 0].into(), len: 8, fate: Some(LearnedFate::Group(1)) };
+    Lesson {
+        begins: true,
+        ends: true,
+        groups: vec![LearnedGroup { number: 1, way }],
+        routes: vec![route],
+        addresses: Some(vec![[192, 0, 2, 1].into()]),
+        ..Lesson::default()
+    }
+}
+
+#[test]
+fn routes_of_a_group_are_in_its_table_and_the_data_plane_is_told_addresses_and_gateways() {
+    let text = "[[group]]\nname = 'core'\nkind = 'parallel'\nmembers = 2\nengine = 'process'\ncontrol = {}\n\
+                [[group.nic]]\nname = 'lan'\nattach = 'tap:rr-lan'\naddress = '192.0.2.1/24'\n";
+    let mut stage = Stage::up(text);
+    let plan = stage.plan().clone();
+    stage.supervisor().resources.tables = GroupTables::open(&plan, &OpenTables::default()).expect("memory");
+    let table = stage.supervisor().resources.tables.routes_of("core").expect("there is one");
+    let count = table.count();
+    stage.supervisor().controls.finds("core", &table, lesson());
+    let (mut learned, mut watched) = (Vec::new(), Vec::new());
+    stage.until(|stage| {
+        let plane = stage.plane();
+        for told in std::iter::from_fn(|| plane.told()) {
+            match told {
+                ToPlane::Learn { router, lesson } => learned.push((router, lesson)),
+                ToPlane::Gateways { group, gateways } => watched.push((group, gateways)),
+                _ => {}
+            }
+        }
+        !learned.is_empty() && watched.iter().any(|(_, gateways)| !gateways.is_empty())
+    });
+    let core = || "core".to_owned();
+    let addresses = Lesson { addresses: lesson().addresses, ..Lesson::default() };
+    assert_eq!(learned, [(core(), addresses)], "no route among them");
+    let gateway = |last: u8| LearnedGateway { link: 0, ip: [192, 0, 2, last].into() };
+    assert_eq!(watched.last(), Some(&(core(), vec![gateway(2), gateway(3)])));
+    assert_eq!(table.count(), count + 1);
+    // The event names one that does not answer.
+    stage.plane().say(&ToSupervisor::SilentGateways { group: core(), gateways: vec![gateway(3)] });
+    stage.turn().expect("it goes on");
+    let line =
+        "group core: next hop 192.0.2.3 behind lan is not reached: its flows take the others of their routes";
+    assert_eq!(stage.lines("next hop"), [line]);
 }
