@@ -22,7 +22,7 @@ const REQUESTS: u32 = 3;
 /// Requests that are sent in one look: the others follow in the next ones.
 const AT_ONCE: u32 = 64;
 
-/// Most gateways that are watched: each that is not known costs a request a second.
+/// Most gateways that are watched, if the plan has no more itself: each that is not known costs a request a second.
 const MOST: usize = 1024;
 
 /// A gateway: the number of its NIC, and its address.
@@ -74,9 +74,11 @@ impl Health {
 }
 
 impl Gateways {
-    /// Has all that are wanted be watched, as far as there are not too many, and no other ones.
+    /// Has those of the plan be watched, those of learned routes as far as there are not too many, and no other ones.
     fn renew(&mut self) {
-        let wanted: BTreeSet<Gateway> = self.of_plan.union(&self.learned).take(MOST).copied().collect();
+        let room = MOST.saturating_sub(self.of_plan.len());
+        let others = self.learned.difference(&self.of_plan).take(room);
+        let wanted: BTreeSet<Gateway> = self.of_plan.iter().chain(others).copied().collect();
         self.all.retain(|gateway, _| wanted.contains(gateway));
         for gateway in wanted {
             self.all.entry(gateway).or_default();
@@ -128,7 +130,9 @@ impl Core {
         let mut left = AT_ONCE;
         for ((nic, ip), health) in &mut self.gateways().all {
             let Some(link) = self.links.get(*nic) else { continue };
-            if !link.is_usable(now) {
+            // Without an own IPv6 address nobody there can be asked, so no member reaches it.
+            let is_mute = ip.is_ipv6() && !link.nodes().takes_part();
+            if is_mute || !link.is_usable(now) {
                 *health = Health::found(true);
             } else if table.find(*nic as u8, neighbour(*ip)).is_some() {
                 *health = Health::found(false);

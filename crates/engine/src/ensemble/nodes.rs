@@ -120,6 +120,11 @@ impl Nodes {
         Self { mac, own: own.collect(), known: Known::new(), solicited: Duration::ZERO }
     }
 
+    /// Whether there is an address of the group that can ask for others.
+    pub(super) fn takes_part(&self) -> bool {
+        self.own.iter().any(|own| !own.is_lost())
+    }
+
     /// The network says this.
     pub(super) fn hear_network(&mut self, message: &Message, now: Duration) -> Heard {
         if message.by == self.mac {

@@ -357,12 +357,12 @@ fn what_has_no_room_is_late_and_comes_when_there_is_some() {
     let long = |number: u32| lesson((number << 16, 25), &[7]);
     let routes = (0..4000).flat_map(|number| long(number).routes).collect();
     assert!(group.learn(&Lesson { routes, ..long(0) }) > 0);
-    let error = group.change_to(&with_room(&[(0x00ff_ff00, 25, 7)])).expect_err("no room");
+    let error = group.change_to(&with_room(&[(0xffff_ff00, 25, 7)])).expect_err("no room");
     assert!(format!("{error:#}").ends_with("write a larger number for long_routes"), "{error:#}");
     group.learn(&bound(true));
     assert_eq!(group.learn(&bound(false)), 0, "all have gone, and nothing waits");
     group.reclaim([fib::OFFLINE]);
-    group.change_to(&with_room(&[(0x00ff_ff00, 25, 7)])).expect("room").expect("a change").keep();
+    group.change_to(&with_room(&[(0xffff_ff00, 25, 7)])).expect("room").expect("a change").keep();
 }
 
 proptest! {

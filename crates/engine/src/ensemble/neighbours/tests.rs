@@ -222,6 +222,12 @@ fn an_ipv6_gateway_of_a_learned_route_is_asked_for_by_discovery() {
     let counters = &bench.core.links[0].counters;
     assert_eq!((counters.nd_asked.get() > 2, counters.arp_asked.get()), (true, 0));
     assert_eq!(bench.core.take_gateways(), Some([gateway].into()));
+    // Without an IPv6 address nobody can ask: it is avoided without a question.
+    let mute = bench_of(FILE);
+    mute.core.watch_gateways([gateway].into());
+    mute.core.attend_neighbours(&mute.members, at(0));
+    assert_eq!(mute.core.links[0].counters.nd_asked.get(), 0);
+    assert_eq!(mute.core.take_gateways(), Some([gateway].into()));
 }
 
 #[test]
