@@ -2,9 +2,8 @@
 //!
 //! In each round a probe is sent through every member, on the way that frames take. A round is good for a member if its probe has come
 //! back, or if frames have left it. Three bad rounds in a row, and it gets no frames; three good ones, and it gets them again; bad for
-//! much longer, and it is given up. Nobody is blamed for a round
-//! * in which the judge itself came late: whoever stopped it has most likely stopped the members, too;
-//! * in which a member's threads wanted a CPU and got none.
+//! much longer, and it is given up. Nobody is blamed for a round in which the judge itself came late: whoever stopped it has most likely
+//! stopped the members, too.
 //!
 //! After such a round counting begins anew: what was missed before it may have had the same reason. The number of such rounds is bounded
 //! until the next sign of life, because a judge that is late again and again would otherwise never find a member that is dead. Such a sign
@@ -60,15 +59,6 @@ pub enum Pace {
     Serving,
     /// It is parked.
     Parked,
-}
-
-/// What a member shows, without being asked.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Signs {
-    /// Frames that have left it, since any moment.
-    pub passed: u64,
-    /// Whether its threads wanted a CPU through the whole round and got none.
-    pub is_starved: bool,
 }
 
 /// A probe to send now.
@@ -172,15 +162,15 @@ impl Judge {
         self.pulses.values().map(|pulse| pulse.due).min()
     }
 
-    /// Ends the rounds that are due, and begins the next ones.
-    pub fn round(&mut self, now: Duration, signs: impl Fn(Member) -> Signs) -> Round {
+    /// Ends the rounds that are due, and begins the next ones. So many frames have left each member, since any moment.
+    pub fn round(&mut self, now: Duration, passed: impl Fn(Member) -> u64) -> Round {
         let mut round = Round::default();
         let rules = self.rules;
         self.pulses.retain(|&member, pulse| {
             if now < pulse.due {
                 return true;
             }
-            let (event, is_excused) = pulse.end_round(&rules, now, signs(member));
+            let (event, is_excused) = pulse.end_round(&rules, now, passed(member));
             round.excused += usize::from(is_excused);
             round.events.extend(event.map(|event| (member, event)));
             let is_watched = event != Some(Event::Silent);
@@ -202,14 +192,14 @@ impl Rules {
 
 impl Pulse {
     /// What a round says of the member, and whether it was excused.
-    fn end_round(&mut self, rules: &Rules, now: Duration, signs: Signs) -> (Option<Event>, bool) {
-        let is_good = self.is_answered || signs.passed != self.passed;
-        self.passed = signs.passed;
+    fn end_round(&mut self, rules: &Rules, now: Duration, passed: u64) -> (Option<Event>, bool) {
+        let is_good = self.is_answered || passed != self.passed;
+        self.passed = passed;
         if is_good {
             return (self.note_good(), false);
         }
         let is_late = now > self.due.saturating_add(rules.late);
-        if (is_late || signs.is_starved) && self.excused < rules.excused {
+        if is_late && self.excused < rules.excused {
             self.excused += 1;
             (self.missed, self.good, self.since) = (0, 0, now);
             return (None, true);

@@ -28,7 +28,7 @@ pub mod rounds;
 pub mod scale;
 
 pub use assign::{Assignment, Move};
-pub use health::{Judge, Pace, Probe, Round, Signs};
+pub use health::{Judge, Pace, Probe, Round};
 pub use member::{Change, Event, Member, Roster, Shares, State, Surplus};
 pub use ownership::{Order, Ownership};
 pub use probe::{Probes, Through};

@@ -9,7 +9,7 @@ use std::time::Duration;
 use config::Spread;
 use group::health::Rules;
 use group::member::Event;
-use group::{Assignment, Judge, Member as Number, Pace, Probe, Roster, Shares, Signs, State, Through, probe};
+use group::{Assignment, Judge, Member as Number, Pace, Probe, Roster, Shares, State, Through, probe};
 
 use super::machines::Machines;
 use super::seat::{Aside, Member};
@@ -130,11 +130,8 @@ impl Board {
         now: Duration,
         counters: &EnsembleCounters,
     ) -> Vec<Probe> {
-        let signs = |number: Number| Signs {
-            passed: members.get(&number.0).map_or(0, |member| member.passed()),
-            is_starved: false,
-        };
-        let round = self.judge.round(now, signs);
+        let passed = |number: Number| members.get(&number.0).map_or(0, |member| member.passed());
+        let round = self.judge.round(now, passed);
         counters.rounds.add(round.probes.len() as u64);
         counters.rounds_excused.add(round.excused as u64);
         for (number, event) in &round.events {
