@@ -143,8 +143,8 @@ impl Supervisor {
     /// Passes an answer on to its asker; counters are completed by CPU times of threads and cores.
     pub(super) fn deliver(&mut self, requester: Requester, mut outcome: Outcome, now: Instant) {
         if let Ok(Answer::Counters(counters)) = &mut outcome {
-            // Those who keep promises, and numbers of members, ask several times a second, and for nothing of this.
-            if matches!(requester, Requester::Promises | Requester::Scaling) {
+            // Those who keep promises, and numbers of members, ask several times a second: promises for nothing of this.
+            if requester == Requester::Promises {
                 return self.hand_over(requester, outcome, now);
             }
             let router = match &requester {
@@ -155,6 +155,10 @@ impl Supervisor {
             let is_asked = |nic: &str| router.is_none_or(|router| nic.split('.').next() == Some(router));
             let lost = lost.filter(|(nic, _)| is_asked(nic));
             counters.counters.extend(lost.map(|(nic, lost)| (format!("{nic}.tap.kernel.drop_full"), lost)));
+            // The number of members depends on what is lost before them, and on nothing that follows.
+            if requester == Requester::Scaling {
+                return self.hand_over(requester, outcome, now);
+            }
             if matches!(requester, Requester::Client(..)) && router.is_none() {
                 self.accounting.trace(now);
             }

@@ -1,7 +1,7 @@
 //! `scale` of a group: its number of members that are awake follows the load ([`group::scale`]).
 //!
 //! The load of a member is that of its busiest thread: what a frame costs it, of the passes that were timed, times the frames that it has
-//! moved. Polling in vain is not among it.
+//! moved. Polling in vain is not among it. Frames that are lost before the members ask for one more, whatever that says.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -70,7 +70,18 @@ fn load(group: &Group, (before, after): (&Counters, &Counters), hertz: f64) -> L
         group.pattern.threads().iter().map(thread).fold(0.0, f64::max).min(1.0)
     };
     let busy: f64 = (0..group.members).map(member).sum();
-    Load { busy: (busy * WHOLE as f64).round() as u64, is_losing: false }
+    let is_losing = losses(group).any(|name| grown(&name) > 0.0);
+    Load { busy: (busy * WHOLE as f64).round() as u64, is_losing }
+}
+
+/// Names of the counters of frames that were lost because members did not fetch them in time: before a NIC of the group, and of members.
+fn losses(group: &Group) -> impl Iterator<Item = String> {
+    let before = ["tap.kernel.drop_full", "queue.drop_full", "balancer.drop_full"];
+    group.pattern.nics.iter().flat_map(move |nic| {
+        let of_link = before.map(|what| format!("{}.{}.{what}", group.name, nic.name));
+        let of_member = move |number| format!("{}.{}.rx.drop_no_buffer", group.member(number), nic.name);
+        of_link.into_iter().chain((0..group.members).map(of_member))
+    })
 }
 
 impl Scaling {
@@ -212,5 +223,53 @@ mod tests {
         }
         let fewer = (9..40).map(|second| look(2, second, &[100, 100])).find(|wanted| !wanted.is_empty());
         assert_eq!(fewer.map(|wanted| wanted[0].1), Some(1));
+    }
+
+    /// As [`counters`], and so many frames were lost until then, as this counts.
+    fn with_lost(seconds: u64, busy: &[u64], (name, lost): (&str, u64)) -> Counters {
+        let mut counters = counters(seconds, busy);
+        counters.counters.insert(name.to_owned(), lost);
+        counters
+    }
+
+    #[test]
+    fn frames_lost_before_members_are_a_loss_and_what_is_lost_elsewhere_is_none() {
+        let plan = plan(2);
+        let is_losing = |name: &str, lost: (u64, u64)| {
+            let (before, after) =
+                (with_lost(1, &[0, 0], (name, lost.0)), with_lost(2, &[9, 9], (name, lost.1)));
+            load(&plan.groups[0], (&before, &after), 1e9).is_losing
+        };
+        for name in [
+            "core.x.tap.kernel.drop_full",
+            "core.x.queue.drop_full",
+            "core.x.balancer.drop_full",
+            "core_1.x.rx.drop_no_buffer",
+        ] {
+            assert!(is_losing(name, (3, 4)), "{name}");
+            assert!(!is_losing(name, (4, 4)), "{name} stands still");
+            assert!(!is_losing(name, (4, 1)), "{name} began anew");
+        }
+        // Behind the members, of a member that there is none of, of a frame that no member can take, and of others.
+        for name in [
+            "core.x.tap.write.drop_full",
+            "core_2.x.rx.drop_no_buffer",
+            "core.x.tap.read.drop_too_long",
+            "edge.x.queue.drop_full",
+        ] {
+            assert!(!is_losing(name, (3, 4)), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_member_that_is_not_busy_gets_company_while_frames_are_lost() {
+        let mut scaling = Scaling::default();
+        let mut look = |second: u64, lost: u64| {
+            let counters = with_lost(second, &[100], ("core.x.tap.kernel.drop_full", lost));
+            scaling.wanted(&plan(1), &counters, 1e9, Duration::from_secs(second))
+        };
+        assert!(look(1, 0).is_empty());
+        assert!(look(2, 10).is_empty(), "not at once");
+        assert_eq!(look(3, 20), [("core".to_owned(), 2, 100)]);
     }
 }
