@@ -9,7 +9,7 @@ use clap::Args;
 use command_line::client::{self, Kind, Target, unexpected};
 use command_line::group;
 use serde_json::Value;
-use supervisor::table::{Interval, Layout, Screen};
+use supervisor::table::{Interval, Layout, MemberStates, Screen, member_states};
 
 /// Time between two readings.
 const SECOND: Duration = Duration::from_secs(1);
@@ -102,12 +102,25 @@ impl Watched {
         let now = self.read()?;
         let last = std::mem::replace(&mut self.last, now.clone());
         let (last, now) = if self.shows_members() { (last, now) } else { group::both_added_up(last, now) };
-        let (interval, layout) = (Interval::between(&last, &now), self.layout(&now));
-        let run = &self.target.status.run;
-        if !json {
-            return Ok(format!("run {run}\n{}", interval.table_of(&layout)));
+        let interval = Interval::between(&last, &now);
+        if json {
+            return line(&self.target.status.run, &interval);
         }
-        line(run, &interval)
+        let states = self.states()?;
+        let layout = self.layout(&now);
+        Ok(format!("run {}\n{}", self.target.status.run, interval.table_of(&layout, &states)))
+    }
+
+    /// States of the members that are shown; also takes note of members that are new or gone.
+    fn states(&mut self) -> Result<MemberStates> {
+        if !self.shows_members() {
+            return Ok(MemberStates::new());
+        }
+        match self.target.client.ask(&Request::Ps {})? {
+            Answer::Ps(status) => self.target.status = status,
+            _ => return Err(unexpected().into()),
+        }
+        Ok(member_states(&self.target.status.routers))
     }
 
     /// Routers in the order of their file, each with its NICs that have counters.

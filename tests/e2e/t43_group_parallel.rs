@@ -61,7 +61,11 @@ struct World {
 
 impl World {
     fn start(text: &str) -> Self {
-        let mut stage = Stage::start(RINGROAD, text).expect("it starts");
+        Self::start_with(text, &["--json"])
+    }
+
+    fn start_with(text: &str, options: &[&str]) -> Self {
+        let mut stage = Stage::start_with(RINGROAD, text, options).expect("it starts");
         let west = stage.host("t43-west", "192.0.2.2/24", "192.0.2.1").expect("west");
         let east = stage.host("t43-east", "198.51.100.2/24", "198.51.100.1").expect("east");
         Self { stage, west, east }
@@ -177,6 +181,12 @@ fn try_two(text: &str) {
     assert!(shown.contains("kind = parallel") && !shown.contains("192.0.0."), "{shown}");
     let inside = world.ask(&["show", "duo", "--members"]);
     assert!(inside.contains("duo_0") && inside.contains("duo_1"), "{inside}");
+    let table = world.ask(&["top", "duo", "--members", "--once"]);
+    for member in ["duo_0: ", "duo_1: "] {
+        let is_its = |line: &str| line.starts_with(member) && line.ends_with(" pps passed");
+        let part = table.lines().find(|line| is_its(line)).expect("a line with its part");
+        assert!(part.contains(" of 8 queues; "), "{part}");
+    }
     let late: u64 = flows.into_iter().map(|flow| flow.stop().expect("it ends").late).sum();
     let moved = world.stage.wait_for_counters(|_| true).expect("counters").get("duo.group.suspected");
     assert!(late == 0 || moved > 0, "no flow has changed hands, and {late} datagrams are out of order");
@@ -199,6 +209,17 @@ fn two_processes_are_one_router_between_taps() {
 fn two_members_are_one_router_between_switches() {
     support::needs!(Root, Tun, Program("ip"));
     try_two(&between_switches());
+}
+
+#[test]
+fn the_table_of_a_run_tells_what_each_member_has() {
+    support::needs!(Root, Tun, Program("ip"));
+    let mut world = World::start_with(&between_taps("process"), &[]);
+    for member in ["duo_0: serving, 4 of 8 queues; ", "duo_1: serving, 4 of 8 queues; "] {
+        let is_its = |line: &str| line.starts_with(member) && line.ends_with(" pps passed");
+        world.stage.run().wait_for_line(PATIENCE, is_its).expect("a line with its part");
+    }
+    world.finish();
 }
 
 #[test]

@@ -6,7 +6,7 @@ use api::Counters;
 use config::Plan;
 
 use crate::output::{Output, OutputError};
-use crate::table::{Interval, Screen};
+use crate::table::{Interval, MemberStates, Screen};
 
 /// The display of a run.
 pub(crate) struct Display {
@@ -15,17 +15,30 @@ pub(crate) struct Display {
     stdout: Output,
     /// Counters of the last output, or the time at which counting began.
     last: Result<Counters, u64>,
+    /// States of members as they were reported last.
+    members: MemberStates,
 }
 
 impl Display {
     /// Creates a display on `stdout`.
     pub(crate) fn new(json: bool, stdout: Output) -> Self {
-        Self { json, screen: Screen::of_stdout(), stdout, last: Err(0) }
+        Self { json, screen: Screen::of_stdout(), stdout, last: Err(0), members: MemberStates::new() }
+    }
+
+    /// Returns true if it shows the states of members, which are no counters.
+    pub(crate) fn shows_members(&self) -> bool {
+        !self.json
+    }
+
+    /// Notes the states of members, for the next table.
+    pub(crate) fn note_members(&mut self, members: MemberStates) {
+        self.members = members;
     }
 
     /// Restarts all counting from zero at `at_ns`.
     pub(crate) fn reset(&mut self, at_ns: u64) {
         self.last = Err(at_ns);
+        self.members.clear();
     }
 
     /// Shows what happened since the last call. Returns, once, the reason why it cannot be written.
@@ -35,7 +48,11 @@ impl Display {
             Err(began) => Interval::since(*began, &counters),
         };
         self.last = Ok(counters);
-        let text = if self.json { interval.json() + "\n" } else { self.screen.draw(&interval.table(plan)) };
+        let text = if self.json {
+            interval.json() + "\n"
+        } else {
+            self.screen.draw(&interval.table(plan, &self.members))
+        };
         let trouble = self.stdout.write(&text)?;
         Some(self.explain(trouble))
     }

@@ -395,11 +395,20 @@ impl Supervisor {
         }
         if self.times.tick.is_some_and(|tick| now >= tick) {
             self.times.tick = self.times.ending.is_none().then(|| now + SECOND);
+            self.ask_for_members(now);
             self.ask_all(api::Request::Counters { router: None }, Requester::Display, now);
             self.reclaim_routes();
         }
         if let Some(trouble) = self.display.flush() {
             self.events.record(Kind::Notice, trouble);
+        }
+    }
+
+    /// Asks for the states of members, if there are groups and the display shows them.
+    fn ask_for_members(&mut self, now: Instant) {
+        let is_shown = self.display.shows_members() && !self.running.plan.groups.is_empty();
+        if is_shown && !self.request_router.is_asked_by(&Requester::MembersShown) {
+            self.ask_all(api::Request::Ps {}, Requester::MembersShown, now);
         }
     }
 

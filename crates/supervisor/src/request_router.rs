@@ -15,6 +15,7 @@ use super::change::QueuedRequest;
 use super::lent_files::LentFiles;
 use super::merged_reply::MergedReply;
 use crate::run_lock::RunLock;
+use crate::table::member_states;
 
 /// Error for requests that a dead data plane leaves unanswered.
 pub(super) const DIED: &str =
@@ -25,6 +26,8 @@ pub(super) const DIED: &str =
 pub(super) enum Requester {
     /// The table of the run.
     Display,
+    /// The lines about members in the table of the run.
+    MembersShown,
     /// The controller that keeps promises.
     Promises,
     /// A scrape of the metrics.
@@ -326,6 +329,9 @@ impl Supervisor {
     pub(super) fn hand_over(&mut self, requester: Requester, outcome: Outcome, now: Instant) {
         match (requester, outcome) {
             (Requester::Display, Ok(Answer::Counters(counters))) => self.show(counters),
+            (Requester::MembersShown, Ok(Answer::Ps(status))) => {
+                self.display.note_members(member_states(&status.routers));
+            }
             (Requester::Promises, Ok(Answer::Counters(counters))) => self.keep_promises(&counters, now),
             (Requester::Rolling, Ok(Answer::Ps(status))) => self.roll(&status.routers, now),
             (Requester::Rolling, _) => self.rolling_is_not_told(),
@@ -381,7 +387,7 @@ impl Supervisor {
                 Requester::Metrics => self.publish_nothing(now),
                 Requester::Rolling => self.rolling_is_not_told(),
                 Requester::Scaling => self.scaling_is_not_told(),
-                Requester::Display | Requester::Promises => {}
+                Requester::Display | Requester::MembersShown | Requester::Promises => {}
             }
         }
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::IsTerminal;
 
-use api::Counters;
+use api::{Counters, RouterStatus};
 use config::Plan;
 use serde_json::{Value, json};
 
@@ -15,6 +15,14 @@ const WHOLE: f64 = 0.99;
 
 /// Routers of a table with the names of their NICs, in order.
 pub type Layout = Vec<(String, Vec<String>)>;
+
+/// States of the members of groups, each in one line, by their names: `serving, 4 of 8 queues`.
+pub type MemberStates = BTreeMap<String, String>;
+
+/// Collects the states of members from the status of all routers.
+pub fn member_states(routers: &[RouterStatus]) -> MemberStates {
+    routers.iter().filter_map(|router| Some((router.name.clone(), router.member.clone()?))).collect()
+}
 
 /// Changes between two readings of the counters.
 pub struct Interval {
@@ -123,6 +131,15 @@ impl Interval {
         (packets > 0).then(|| exits as f64 / packets as f64)
     }
 
+    /// Frames a second that have left a member of a group, without probes.
+    fn passed(&self, member: &str) -> f64 {
+        let own = self.counters.iter().filter(|(name, _)| {
+            name.strip_prefix(member)
+                .is_some_and(|own| own.starts_with('.') && own.ends_with(".group.passed"))
+        });
+        own.map(|(_, frames)| *frames).sum::<u64>() as f64 / self.seconds
+    }
+
     /// State of a promise; `None` if there is none, or if it was not evaluated in the interval.
     fn promised(&self, router: &str) -> Option<Promised> {
         let get = |what: &str| self.counters.get(&format!("{router}.guarantee.{what}")).map(|n| *n as f64);
@@ -133,14 +150,17 @@ impl Interval {
         (kept + broken > 0.0).then_some(Promised { promised, offered, delivered, broken })
     }
 
-    /// Table with one line for each NIC, router and its threads.
-    pub fn table(&self, plan: &Plan) -> String {
+    /// Table with one line for each NIC, router and its threads, and for each member of a group.
+    pub fn table(&self, plan: &Plan, states: &MemberStates) -> String {
         let nics = |router: &config::Router| router.nics.iter().map(|nic| nic.name.clone()).collect();
-        self.table_of(&plan.routers.iter().map(|router| (router.name.clone(), nics(router))).collect())
+        let here = plan.routers.iter().map(|router| (router.name.clone(), nics(router)));
+        // Members on other hosts are no routers of the plan.
+        let remote = states.keys().filter(|name| plan.is_remote(name)).map(|name| (name.clone(), Vec::new()));
+        self.table_of(&here.chain(remote).collect(), states)
     }
 
-    /// Table of the routers and NICs with these names.
-    pub fn table_of(&self, layout: &Layout) -> String {
+    /// Table of the routers and NICs with these names, and of the members in these states.
+    pub fn table_of(&self, layout: &Layout, states: &MemberStates) -> String {
         let mut text = format!(
             "{:<22} {:>12} {:>12} {:>12} {:>12}\n",
             "NIC", "rx pps", "rx Mbit/s", "tx pps", "tx Mbit/s"
@@ -158,6 +178,9 @@ impl Interval {
             }
             let exits = self.exits_per_packet(router).map_or("-".to_owned(), |n| format!("{n:.5}"));
             let _ = writeln!(text, "{router}: exits/packet {exits}; CPU % {}", self.cpu(router));
+            if let Some(state) = states.get(router) {
+                let _ = writeln!(text, "{router}: {state}; {:.0} pps passed", self.passed(router));
+            }
             if let Some(promised) = self.promised(router) {
                 let _ = writeln!(text, "{router}: {}", promised.line());
             }

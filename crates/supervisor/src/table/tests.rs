@@ -1,7 +1,7 @@
-use api::Counters;
+use api::{Counters, RouterStatus, State};
 use support::schema::check_lines;
 
-use super::{Interval, Screen};
+use super::{Interval, MemberStates, Screen, member_states};
 
 fn counters(at_ns: u64, counters: &[(&str, u64)], cpu: &[(&str, u64)]) -> Counters {
     let map = |pairs: &[(&str, u64)]| pairs.iter().map(|(name, n)| ((*name).to_owned(), *n)).collect();
@@ -23,13 +23,70 @@ fn the_table_shows_rates_drops_and_shares() {
         ("edge.vcpu0.exit.halt", 10),
     ];
     let later = counters(3_000_000_000, &moved, &[("edge/vcpu0", 1_000_000_000)]);
-    let table = Interval::between(&earlier, &later).table(&plan);
+    let table = Interval::between(&earlier, &later).table(&plan, &MemberStates::new());
     let words = |line: usize| -> Vec<&str> {
         table.lines().nth(line).into_iter().flat_map(str::split_whitespace).collect()
     };
     assert_eq!(words(1), ["edge.wan", "1000", "1.0", "0", "0.0"]);
     assert_eq!(words(2), ["edge:", "exits/packet", "0.01000;", "CPU", "%", "vcpu0", "50.0"]);
     assert_eq!(table.lines().last(), Some("drops: edge.wan.rx.drop_no_buffer 3"));
+}
+
+const GROUP: &str = "[[group]]\nname = \"core\"\nkind = \"multistage\"\nbalancer = \"vm\"\nbackends = 2\nremote = 1\n\
+                     interconnect = \"bridge:br0\"\n\
+                     [[group.nic]]\nname = \"wan\"\nattach = \"tap:w\"\naddress = \"192.0.2.1/24\"\n\
+                     [[group.nic]]\nname = \"lan\"\nattach = \"tap:l\"\naddress = \"198.51.100.1/24\"\n";
+
+/// The status of a router that is this member of its group, or of none.
+fn status(name: &str, member: Option<&str>) -> RouterStatus {
+    RouterStatus {
+        name: name.to_owned(),
+        engine: "kvm".to_owned(),
+        state: State::Running,
+        since_ms: 0,
+        restarts: 0,
+        reason: None,
+        pid: None,
+        member: member.map(str::to_owned),
+        threads: Vec::new(),
+    }
+}
+
+#[test]
+fn each_member_has_a_line_with_its_part_and_its_rate() {
+    let plan = config::parse(GROUP, "x.toml").expect("a good file");
+    let moved = [
+        ("core_0.wan.group.passed", 1000),
+        ("core_0.lan.group.passed", 500),
+        ("core_0.wan.group.told", 9),
+        ("core_01.wan.group.passed", 7),
+        ("core_63.lan.group.passed", 300),
+        ("core_lb0.wan.group.passed", 1800),
+    ];
+    let interval = Interval::between(&counters(SECOND, &[], &[]), &counters(3 * SECOND, &moved, &[]));
+    let routers = [
+        status("core_0", Some("serving, 128 of 256 buckets")),
+        status("core_1", Some("suspect, 0 of 256 buckets")),
+        status("core_lb0", Some("serving, 2 of 2 links")),
+        status("core_63", Some("serving, 128 of 256 buckets")),
+        // Removed meanwhile, and no member of a group.
+        status("core_9", Some("leaving, 0 of 256 buckets")),
+        status("edge", None),
+    ];
+    let table = interval.table(&plan, &member_states(&routers));
+    let lines: Vec<&str> = table.lines().filter(|line| line.ends_with(" passed")).collect();
+    let mut wanted = [
+        "core_0: serving, 128 of 256 buckets; 750 pps passed",
+        "core_1: suspect, 0 of 256 buckets; 0 pps passed",
+        "core_63: serving, 128 of 256 buckets; 150 pps passed",
+        "core_lb0: serving, 2 of 2 links; 900 pps passed",
+    ];
+    let mut found = lines.clone();
+    found.sort_unstable();
+    wanted.sort_unstable();
+    assert_eq!(found, wanted, "{table}");
+    // Nothing is known of them before the first answer.
+    assert!(!interval.table(&plan, &MemberStates::new()).contains(" passed"));
 }
 
 #[test]
@@ -46,7 +103,8 @@ fn an_access_that_is_a_kick_counts_once() {
         ("edge.wan.interrupts.raised", 50),
         ("edge.wan.interrupts.suppressed", 5000),
     ];
-    let table = Interval::between(&counters(0, &[], &[]), &counters(1_000_000_000, &moved, &[])).table(&plan);
+    let table = Interval::between(&counters(0, &[], &[]), &counters(1_000_000_000, &moved, &[]))
+        .table(&plan, &MemberStates::new());
     assert!(table.contains("exits/packet 0.90000"), "{table}");
 }
 
@@ -93,7 +151,8 @@ fn what_is_known_of_threads_and_cores_is_shown() {
         ("host.cpu1.idle_ns", 500_000_000),
     ];
     let later = counters(2_000_000_000, &moved, &[("edge/vcpu0", 1_000_000_000)]);
-    let table = Interval::between(&counters(0, &[], &[("edge/vcpu0", 0)]), &later).table(&plan);
+    let table =
+        Interval::between(&counters(0, &[], &[("edge/vcpu0", 0)]), &later).table(&plan, &MemberStates::new());
     let lines: Vec<&str> = table.lines().collect();
     let thread =
         "  edge/vcpu0: CPU 50.0 %, guest 40.0 %, kernel 10.0 %, waits 1.0 %; 150 switches/s, 100 wake-ups/s";
@@ -137,7 +196,7 @@ fn a_promise_is_shown_with_what_became_of_it() {
     let mut later = at(1900, 0);
     later.at_ns = 2_000_000_000;
     let interval = Interval::between(&at(1000, 0), &later);
-    let table = interval.table(&plan);
+    let table = interval.table(&plan, &MemberStates::new());
     let line = "edge: guarantee 20000 pps, kept; 21000 of 40000 pps delivered";
     assert!(table.lines().any(|shown| shown == line), "{table}");
     let json: serde_json::Value = serde_json::from_str(&interval.json()).expect("JSON");
@@ -147,7 +206,7 @@ fn a_promise_is_shown_with_what_became_of_it() {
     assert_eq!(json["guarantees"], wanted);
 
     let broken = Interval::between(&at(1000, 0), &at(2000, 300));
-    let table = broken.table(&plan);
+    let table = broken.table(&plan, &MemberStates::new());
     assert!(table.contains("edge: guarantee 20000 pps, not kept for 0.3 s; 21000 of "), "{table}");
     assert!(broken.json().contains("\"kept\":false"));
     // They were not updated in between.
