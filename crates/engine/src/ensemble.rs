@@ -39,6 +39,7 @@ mod path;
 mod round;
 mod seat;
 mod segment;
+mod service;
 mod shape;
 mod timer;
 mod voice;

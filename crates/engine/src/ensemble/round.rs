@@ -13,6 +13,7 @@ use group::{Assignment, Judge, Member as Number, Pace, Probe, Roster, Shares, St
 
 use super::machines::Machines;
 use super::seat::{Aside, Member};
+use super::service::Service;
 use super::{Core, EnsembleCounters, Ensembles, News};
 
 /// A member that forwards nothing for so long is started anew: longer than a busy host keeps one from a CPU.
@@ -42,6 +43,7 @@ pub(super) struct Board {
     owners: Vec<Assignment>,
     /// What they were dealt out by.
     shares: Shares,
+    service: Service,
     news: Vec<(Number, News)>,
 }
 
@@ -64,6 +66,7 @@ impl Board {
             under_way: BTreeMap::new(),
             owners: queues.map(Assignment::new).collect(),
             shares: Shares::new(),
+            service: Service::default(),
             news: Vec::new(),
         }
     }
@@ -281,6 +284,12 @@ impl Board {
         }
     }
 
+    /// Tells when nobody serves any more, and when members do again.
+    fn look_at_service(&mut self) {
+        let news = self.service.note(&self.roster);
+        self.news.extend(news.map(|(first, line)| (first, News::Told(line))));
+    }
+
     /// Whether a probe is needed: frames that pass say as much.
     pub(super) fn needs(&self, number: Number, passed: u64) -> bool {
         let is_busy = self.under_way.get(&number).is_some_and(|last| last.passed != passed);
@@ -377,6 +386,7 @@ impl Core {
 
     /// Deals queues and buckets out to those that serve, where these are others than before, or a link has other queues.
     fn deal(&self, board: &mut Board) {
+        board.look_at_service();
         let shares = board.roster.shares();
         let lead = shares.keys().next().map_or(NO_LEAD, |first| first.0.into());
         self.lead.store(lead, Ordering::Relaxed);

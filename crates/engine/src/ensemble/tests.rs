@@ -451,6 +451,46 @@ fn a_member_whose_probes_come_back_late_is_not_given_up_where_its_rounds_are_lat
 }
 
 #[test]
+fn a_group_in_which_nobody_serves_tells_so_and_when_members_serve_again() {
+    let group = plan(FILE).groups.remove(0);
+    let (core, mut members) = by_hand(&group, 2);
+    let mut now = Duration::ZERO;
+    let mut rounds = |count: u32, answers_come: bool| {
+        for _ in 0..count {
+            if answers_come {
+                for (number, (_, nics)) in (0..).zip(&mut members) {
+                    answers(&core, number, nics);
+                }
+            }
+            core.round(now);
+            now += Duration::from_millis(10);
+        }
+    };
+    let told = || -> Vec<(String, News)> {
+        let is_of_group = |(_, news): &(String, News)| match news {
+            News::Told(line) => line.contains("serves:") || line.ends_with("serve again"),
+            News::Silent(_) => false,
+        };
+        core.take_news().into_iter().filter(is_of_group).collect()
+    };
+    rounds(1, false);
+    rounds(3, true);
+    assert_eq!(core.state_of(1, 0).as_deref(), Some("serving, 4 of 8 queues"));
+    assert_eq!(told(), []);
+    rounds(4, false);
+    assert_eq!(core.state_of(1, 0).as_deref(), Some("suspect, 4 of 8 queues"));
+    let suspect = "no member of the group serves: suspect ones keep their flows";
+    assert_eq!(told(), [("core_0".to_owned(), News::Told(suspect.to_owned()))]);
+    rounds(4, true);
+    assert_eq!(core.state_of(1, 0).as_deref(), Some("serving, 4 of 8 queues"));
+    assert_eq!(told(), [("core_0".to_owned(), News::Told("2 members serve again".to_owned()))]);
+    // Whoever ends them knows.
+    core.leave(Aside::Planned, |_| true);
+    rounds(1, false);
+    assert_eq!(told(), []);
+}
+
+#[test]
 fn a_spare_member_moves_no_queue_when_it_comes_up_and_wakes_at_once() {
     let group = Group { parked: 1, ..plan(FILE).groups.remove(0) };
     let (core, mut members) = by_hand(&group, 2);
