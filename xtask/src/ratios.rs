@@ -31,6 +31,34 @@ pub(crate) fn table(samples: &[Sample]) -> String {
     text
 }
 
+/// Verdicts on the limits of a case (`group-killed`, of `group-killed/kvm/…`), at each placement of the cores: `holds`, `fails` or `open`.
+pub(crate) fn verdicts(case: &str, samples: &[Sample]) -> Vec<&'static str> {
+    let own = LIMITS.iter().filter(|limit| is_of(limit, case));
+    let judged = |limit: &Limit| {
+        let places = figures(limit.name, limit.key, samples).into_values();
+        places.map(|figures| verdict(figures, limit.asked)).collect::<Vec<_>>()
+    };
+    own.flat_map(judged).collect()
+}
+
+/// Returns true if there is a limit of this case.
+pub(crate) fn is_limited(case: &str) -> bool {
+    LIMITS.iter().any(|limit| is_of(limit, case))
+}
+
+fn is_of(limit: &Limit, case: &str) -> bool {
+    limit.name.strip_prefix(case).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// Verdict on the figures of one placement; with too few for an interval it stays open.
+fn verdict(figures: Vec<f64>, asked: Requirement) -> &'static str {
+    match interval(figures).map(|found| asked.judge(found)) {
+        Some(kept) if kept.starts_with("yes") => "holds",
+        Some(missed) if missed.starts_with("no") => "fails",
+        _ => "open",
+    }
+}
+
 /// Median of the results under a name, with its unit, at the placement of the cores at which there are most of them.
 pub(crate) fn median_of(name: &str, samples: &[Sample]) -> Option<String> {
     let unit = &samples.iter().find(|sample| sample.name == name)?.unit;

@@ -8,7 +8,9 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 
-use super::store::Run;
+use super::store::{BENCH, Run};
+use crate::ratios;
+use crate::results::parse;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -26,6 +28,9 @@ struct Item {
     /// Figures that reproduce it with `ringroad lab run`.
     #[serde(default)]
     figures: Vec<String>,
+    /// Cases of `cargo xtask bench` whose limits judge it: `group-killed`.
+    #[serde(default)]
+    bench: Vec<String>,
     /// Command that reproduces it, if it is not a figure.
     plays: Option<String>,
     /// Location of a mechanism in the code, and its test.
@@ -105,7 +110,8 @@ pub(super) fn page(items: &str, runs: &[Run], claims: &Claims) -> Result<String>
     let mut text = "# The papers, item by item\n\nWritten by `cargo xtask measured` from `docs/papers.toml` and the files in `results/`. Verdicts are \
                     counts of claims over all machines that a figure was run on: what holds, contradicts the paper for a reason that the figure \
                     states, fails, or is open (not run, or the interval is too wide). In brackets are the commits of the runs. A claim that its figure \
-                    no longer has is counted apart, and so is one that no run has judged yet. The runs themselves: \
+                    no longer has is counted apart, and so is one that no run has judged yet. Limits of \
+                    cases of the bench count like claims, once for each placement of the CPUs. The runs themselves: \
                     [measured.md](measured.md).\n\n\
                     | | paper | what | where | verdict |\n|---:|---|---|---|---|\n"
         .to_owned();
@@ -114,8 +120,12 @@ pub(super) fn page(items: &str, runs: &[Run], claims: &Claims) -> Result<String>
         let known = item.built.is_some()
             || item.not_run.is_some()
             || !item.figures.is_empty()
+            || !item.bench.is_empty()
             || item.plays.is_some();
         ensure!(known, "docs/papers.toml: item {at} says nothing");
+        for case in &item.bench {
+            ensure!(ratios::is_limited(case), "docs/papers.toml: item {at}: no case {case:?} has a limit");
+        }
         let _ = writeln!(
             text,
             "| {at} | {} | {} | {} | {} |",
@@ -131,9 +141,10 @@ pub(super) fn page(items: &str, runs: &[Run], claims: &Claims) -> Result<String>
 
 fn place(item: &Item) -> String {
     let figures = item.figures.iter().map(|id| format!("`lab run {id}`"));
+    let bench = (!item.bench.is_empty()).then(|| format!("`cargo xtask bench {}`", item.bench.join(" ")));
     let plays = item.plays.iter().map(|command| format!("`{command}`"));
     let built = item.built.iter().cloned();
-    built.chain(figures).chain(plays).collect::<Vec<_>>().join("; ")
+    built.chain(figures).chain(bench).chain(plays).collect::<Vec<_>>().join("; ")
 }
 
 fn verdict(item: &Item, runs: &[Run], claims: &Claims) -> String {
@@ -141,6 +152,7 @@ fn verdict(item: &Item, runs: &[Run], claims: &Claims) -> String {
     let is_kept = |id: &&String| item.not_run.is_none() || runs.iter().any(|run| run.name == **id);
     let kept = item.figures.iter().filter(is_kept);
     let mut parts: Vec<String> = kept.map(|id| of_figure(id, runs, claims)).collect();
+    parts.extend(item.bench.iter().map(|case| of_bench(case, runs)));
     parts.extend(item.not_run.iter().map(|why| format!("not-run: {why}")));
     parts.extend(item.lacks.iter().map(|what| format!("lacks {what}")));
     if parts.is_empty() {
@@ -170,15 +182,35 @@ fn of_figure(id: &str, runs: &[Run], claims: &Claims) -> String {
     format!("{id}: {} ({commits})", parts.join(", "))
 }
 
+/// Counts of the verdicts on the limits of a case of the bench, over the newest runs of all machines, with their commits.
+fn of_bench(case: &str, runs: &[Run]) -> String {
+    let (mut commits, mut verdicts) = (Vec::new(), Vec::new());
+    for run in runs.iter().filter(|run| run.name == BENCH) {
+        let samples: Vec<_> = run.lines.iter().filter_map(|line| parse(line)).collect();
+        let own = ratios::verdicts(case, &samples);
+        commits.extend((!own.is_empty()).then_some(run.commit.as_str()));
+        verdicts.extend(own);
+    }
+    match summed(verdicts) {
+        Some(counts) => format!("{case}: {counts} ({})", commits.join(", ")),
+        None => format!("{case} not-run yet: in no result file of a bench"),
+    }
+}
+
 /// Counts of the verdicts on one run's claims; none if it has no claims.
 pub(super) fn verdicts(run: &Run) -> Option<String> {
     counted(&run.lines.iter().filter_map(|line| told(line)).collect::<Vec<_>>())
 }
 
 fn counted(told: &[VerdictLine<'_>]) -> Option<String> {
+    summed(told.iter().map(|told| told.verdict))
+}
+
+/// Each verdict with how often it was given; none if there are no verdicts.
+fn summed<'v>(verdicts: impl IntoIterator<Item = &'v str>) -> Option<String> {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    for told in told {
-        *counts.entry(told.verdict).or_default() += 1;
+    for verdict in verdicts {
+        *counts.entry(verdict).or_default() += 1;
     }
     let counts: Vec<String> = counts.into_iter().map(|(verdict, n)| format!("{n} {verdict}")).collect();
     (!counts.is_empty()).then(|| counts.join(", "))

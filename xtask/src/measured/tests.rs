@@ -104,6 +104,32 @@ fn claims_that_a_figure_no_longer_has_or_has_got_since_are_told_apart() {
 }
 
 #[test]
+fn an_item_has_the_verdicts_on_the_limits_of_its_cases() {
+    let items =
+        "[[item]]\nnumber = 1\npaper = \"000\"\nwhat = \"x\"\nbench = [\"group-killed\", \"density\"]\n";
+    let none = Claims::new();
+    let text = papers::page(items, &[], &none).unwrap();
+    let open = "| `cargo xtask bench group-killed density` | group-killed not-run yet: in no result file of a bench; \
+                density not-run yet: in no result file of a bench |";
+    assert!(text.contains(open), "{text}");
+    let line = |case: &str, median: u32| {
+        format!("RESULT name={case} unit=ms median={median} min={median} max={median} n=100")
+    };
+    let mut lines = vec![line("group-killed/kvm/virtio-net/tap/parallel", 12); 6];
+    lines.extend(vec![line("group-killed/kvm/virtio-net/tap/multistage", 70); 6]);
+    // Too few for an interval.
+    lines.extend(vec![line("density/kvm/200-routers", 1); 3]);
+    let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+    // What a figure printed is no bench.
+    let runs = [run_of("000/fig18", &lines), run_of("bench", &lines)];
+    let text = papers::page(items, &runs, &none).unwrap();
+    let judged = "| group-killed: 1 fails, 1 holds (abc1234); density: 1 open (abc1234) |";
+    assert!(text.contains(judged), "{text}");
+    let unknown = papers::page(&items.replace("density", "group"), &[], &none).unwrap_err().to_string();
+    assert!(unknown.contains("item 1: no case \"group\" has a limit"), "{unknown}");
+}
+
+#[test]
 fn a_page_tells_the_verdicts_of_runs_before_and_what_a_bench_lacks() {
     let mut run = run_of("000/fig13", &["SHAPE 000/fig13 holds: a (peak): b"]);
     run.earlier.push(run_of(
