@@ -22,7 +22,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use attach::HandedOver;
 use engine::{About, CounterRegistry, HostServices, Instance, now_ns};
 use link::{Link, ToPlane, ToSupervisor};
@@ -59,7 +59,13 @@ pub fn run(supervisor: u32, user: Option<u32>) -> Result<()> {
     attend(&wire, &counts, &known)?;
     tell_of(&missing, &wire)?;
     let Some(mut plane) = DataPlane::start(&wire, counts, known)? else { return Ok(()) };
-    plane.serve()
+    let served = plane.serve();
+    if plane.instance.standing_thread().is_some() {
+        plane.wire.drain(Instant::now() + Duration::from_secs(1));
+        // To drop it is to wait for that thread; the end of the process ends both.
+        std::mem::forget(plane);
+    }
+    served
 }
 
 /// Isolation features that this host lacks for a data plane that runs as `user`. To find out, this process
@@ -255,6 +261,9 @@ impl DataPlane {
         let news = self.instance.look_after(Instant::now());
         self.publish()?;
         self.say_events(news)?;
+        if let Some(thread) = self.instance.standing_thread() {
+            bail!("{thread} stands still: this data plane ends, and the next one takes the links over");
+        }
         for nic in self.instance.take_plugged() {
             self.wire.say(&ToSupervisor::Plugged { nic })?;
         }

@@ -41,6 +41,7 @@ mod seat;
 mod segment;
 mod service;
 mod shape;
+mod standstill;
 mod timer;
 mod voice;
 mod way;

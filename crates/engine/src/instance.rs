@@ -356,6 +356,12 @@ impl Instance {
         self.context.ensembles.watch_gateways(group, &gateways);
     }
 
+    /// Returns the name of a thread (`core/lb0`) that serves links of a group and makes no pass over them any more, if there is one.
+    /// No other thread can take its links: only the end of this process frees them.
+    pub fn standing_thread(&self) -> Option<String> {
+        self.context.ensembles.standing()
+    }
+
     /// Tells a router that another host may now be at the other end of the cable of its NIC (`edge.wan`): it
     /// forgets its neighbours there. Does nothing if the router does not run here.
     pub fn cable_changed(&mut self, label: &str) {

@@ -8,8 +8,12 @@
 //!
 //! A link lies on a shelf ([`port::Shelf`]) from which one balancer at a time has it. Where one is cut, because the plan has fewer of them or its
 //! thread has ended, its links are named another one's, which goes on where it was: no frame overtakes another one.
+//!
+//! A thread that stands still within a burst keeps its links: nobody can take them from it. Then the data plane has to end ([`Pulse`]), and
+//! the next one finds the links as they are.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use config::Group;
@@ -17,6 +21,7 @@ use ledger::Group as Counters;
 use port::{Shelf, ShelfQueue};
 use sandbox::Confinement;
 
+use super::standstill::{Pulse, Verdict};
 use crate::groups::{IoCounts, thread_groups};
 use crate::io_thread::{Idle, IoThread, Pump};
 
@@ -36,6 +41,10 @@ struct State {
     /// What comes from each link, by number of the NIC.
     links: Vec<Arc<Shelf>>,
     threads: Vec<IoThread>,
+    /// What is known of each thread.
+    pulses: Vec<Pulse>,
+    /// The name of one that stands still.
+    standing: Option<String>,
 }
 
 /// The balancer that has a link, of those that can: its own one, or else one of the others.
@@ -63,6 +72,19 @@ impl State {
         }
         moved
     }
+
+    /// Looks whether threads pass over their links; wakes those that may sleep.
+    fn watch(&mut self, now: Duration) {
+        for (io, pulse) in self.threads.iter().zip(&mut self.pulses) {
+            let thread = io.thread();
+            let cpu = || Duration::from_nanos(thread.meter().read());
+            match pulse.look(now, io.counters().passes.get(), cpu) {
+                Verdict::Wake => io.set_idle(self.idle),
+                Verdict::Stands if !thread.is_finished() => self.standing = Some(thread.name().to_owned()),
+                Verdict::Stands | Verdict::Goes => {}
+            }
+        }
+    }
 }
 
 impl Balancers {
@@ -74,6 +96,8 @@ impl Balancers {
             waiting: Vec::new(),
             links: Vec::new(),
             threads: Vec::new(),
+            pulses: vec![Pulse::default(); count],
+            standing: None,
         };
         Self { count, confinement, state: Mutex::new(state) }
     }
@@ -115,9 +139,16 @@ impl Balancers {
         self.state().wanted = (group.balancers() as usize).min(self.count);
     }
 
-    /// Has others move what those moved that are cut; how many links have changed hands.
-    pub(super) fn look(&self) -> u64 {
-        self.state().deal(self.count)
+    /// Has others move what those moved that are cut; how many links have changed hands. Finds threads that stand still.
+    pub(super) fn look(&self, now: Duration) -> u64 {
+        let mut state = self.state();
+        state.watch(now);
+        state.deal(self.count)
+    }
+
+    /// The name of a thread that makes no pass over its links any more, if there is one.
+    pub(super) fn standing(&self) -> Option<String> {
+        self.state().standing.clone()
     }
 
     /// Has all of them look for frames: what a link is was replaced.
@@ -178,3 +209,6 @@ impl Balancers {
         self.counts().iter().for_each(|io| io.tell(visit));
     }
 }
+
+#[cfg(test)]
+mod tests;

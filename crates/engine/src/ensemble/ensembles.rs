@@ -268,6 +268,11 @@ impl Ensembles {
         self.running().iter().for_each(|ensemble| ensemble.core.balancers.rouse());
     }
 
+    /// The name of a thread before members of a group that stands still, if there is one.
+    pub(crate) fn standing(&self) -> Option<String> {
+        self.running().iter().find_map(|ensemble| ensemble.core.balancers.standing())
+    }
+
     /// What has happened to members since this was asked last, by router.
     pub(crate) fn news(&self) -> Vec<(String, News)> {
         self.running().iter().flat_map(|ensemble| ensemble.core.take_news()).collect()

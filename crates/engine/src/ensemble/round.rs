@@ -317,7 +317,7 @@ impl Core {
         let mut probes = board.judge(&members, now, &self.counters);
         probes.extend(board.enrol(&members, now));
         probes.extend(self.park(&mut board, &members, now));
-        self.counters.links_moved.add_shared(self.balancers.look());
+        self.counters.links_moved.add_shared(self.balancers.look(now));
         self.deal(&mut board);
         self.tell_machines(now);
         self.send(&mut board, &members, &probes, now);
