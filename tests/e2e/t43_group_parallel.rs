@@ -384,7 +384,9 @@ fn try_to_restart(engine: &str) {
     world.become_members(&["serving, 4 of 8 queues", "serving, 4 of 8 queues"]);
     let routers = world.routers(&["--members"]);
     assert!(routers.iter().all(|router| router["restarts"] == 1), "{routers:?}");
-    drop(flows);
+    let lost: u64 = flows.into_iter().map(|flow| flow.stop().expect("it ends").lost()).sum();
+    let suspected = world.stage.wait_for_counters(|_| true).expect("counters").get("duo.group.suspected");
+    assert!(lost == 0 || suspected > 0, "nobody was late, and {lost} datagrams are lost");
     world.finish();
 }
 

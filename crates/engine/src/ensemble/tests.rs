@@ -55,6 +55,8 @@ fn bench_of(file: &str) -> Bench {
 struct Forwarder {
     seats: Vec<Arc<dyn Attachment>>,
     runs: Arc<AtomicBool>,
+    /// Whether it only asks for neighbours any more, and forwards nothing.
+    talks: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -74,10 +76,10 @@ impl Bench {
                 ServiceContext { wanted: &wanted, threads: 1, queues: &queues, entry: &|_, sink| sink };
             seats[nic].ports(&site).expect("it is served")
         });
-        let runs = Arc::new(AtomicBool::new(true));
-        let go_on = runs.clone();
-        let thread = std::thread::spawn(move || forward(ports, &go_on));
-        Forwarder { seats, runs, thread: Some(thread) }
+        let (runs, talks) = (Arc::new(AtomicBool::new(true)), Arc::new(AtomicBool::new(false)));
+        let (go_on, only_talk) = (runs.clone(), talks.clone());
+        let thread = std::thread::spawn(move || forward(ports, &go_on, &only_talk));
+        Forwarder { seats, runs, talks, thread: Some(thread) }
     }
 
     fn state(&self, member: u16) -> String {
@@ -133,13 +135,27 @@ impl Drop for Forwarder {
     }
 }
 
-fn forward(mut ports: [Ports; 2], runs: &AtomicBool) {
+fn forward(mut ports: [Ports; 2], runs: &AtomicBool, talks: &AtomicBool) {
     while runs.load(Ordering::Relaxed) {
         let [west, east] = &mut ports;
-        across(&mut west.sources, &*east.sinks[0]);
-        across(&mut east.sources, &*west.sinks[0]);
+        if talks.load(Ordering::Relaxed) {
+            talk(&mut west.sources, &*west.sinks[0]);
+            talk(&mut east.sources, &*east.sinks[0]);
+        } else {
+            across(&mut west.sources, &*east.sinks[0]);
+            across(&mut east.sources, &*west.sinks[0]);
+        }
         std::thread::sleep(Duration::from_micros(200));
     }
+}
+
+/// Takes what comes, and asks for a neighbour.
+fn talk(sources: &mut [Box<dyn Source>], to: &dyn Sink) {
+    for source in sources {
+        source.drain(BURST, &mut |_| {});
+    }
+    let mut request = arp(arp::Operation::Request, (STATION, [192, 0, 2, 1]), [192, 0, 2, 7]);
+    to.deliver(&[Frame::new(Bytes::from_slice(&mut request))]);
 }
 
 fn across(sources: &mut [Box<dyn Source>], to: &dyn Sink) {
@@ -192,6 +208,27 @@ fn who_forwards_has_queues_and_who_does_not_has_none() {
     drop((seats, second));
     bench.becomes(&["serving, 8 of 8 queues", ""]);
     drop(first);
+}
+
+#[test]
+fn a_member_that_talks_and_forwards_nothing_has_no_queues() {
+    let bench = bench();
+    let (first, second) = (bench.member(0), bench.member(1));
+    bench.becomes(&["serving, 4 of 8 queues", "serving, 4 of 8 queues"]);
+    let talked = || -> u64 {
+        ["arp_kept", "arp_asked"].iter().map(|name| bench.counted(&format!("core.w.group.{name}"))).sum()
+    };
+    let before = talked();
+    second.talks.store(true, Ordering::Relaxed);
+    let end = Instant::now() + PATIENCE;
+    while bench.state(0) != "serving, 8 of 8 queues" {
+        assert!(Instant::now() < end, "{}", bench.state(1));
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert!(talked() > before, "it lives, as far as the network sees");
+    second.talks.store(false, Ordering::Relaxed);
+    bench.becomes(&["serving, 4 of 8 queues", "serving, 4 of 8 queues"]);
+    drop((first, second));
 }
 
 /// A sink that takes so many frames of each burst, and counts them.
