@@ -242,6 +242,18 @@ mod all {
     }
 
     #[test]
+    fn a_group_is_drawn_with_the_bridge_that_joins_its_stages() {
+        support::needs!(Root, Kvm, Tun, Program("ip"), Program("unshare"));
+        let folder = tempfile::tempdir().unwrap();
+        let text = stdout(&["lab", "run", "000/fig17-bridge", "--svg", folder.path().to_str().unwrap()]);
+        assert!(text.contains(" > balancers: vr1_lb0 (virtual machine) > interconnection: "), "{text}");
+        // Each of the two machines has a TAP in it for each of its NICs.
+        assert!(text.contains(" (bridge, 4 ports) > back ends: vr1_0 (near, far)"), "{text}");
+        let drawing = fs::read_to_string(folder.path().join("000-fig17-bridge.svg")).unwrap();
+        assert!(drawing.contains(">vr1_lb0<") && drawing.contains(">vr1_0<"), "{drawing}");
+    }
+
+    #[test]
     fn both_ways_of_a_frame_through_a_machine_are_drawn() {
         support::needs!(Root, Kvm, Tun, Program("ip"), Program("unshare"));
         let folder = tempfile::tempdir().unwrap();
