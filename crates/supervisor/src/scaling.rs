@@ -253,7 +253,7 @@ mod tests {
         // Behind the members, of a member that there is none of, of a frame that no member can take, and of others.
         for name in [
             "core.x.tap.write.drop_full",
-            "core_2.x.rx.drop_no_buffer",
+            "core_9.x.rx.drop_no_buffer",
             "core.x.tap.read.drop_too_long",
             "edge.x.queue.drop_full",
         ] {
