@@ -1,8 +1,8 @@
 //! Whether a thread that moves frames still passes over what it serves: a pure function of what it counts, without thread and clock.
 //!
 //! A thread that sleeps counts no passes, so it is woken once a second, and then has to. One that spends at least half of its time on a CPU
-//! is given [`GRACE`]; one that gets none, or waits for something, [`STARVED`]. Time is what the rounds have observed: one that comes late counts
-//! as one in time, because whatever delayed it may have delayed the thread.
+//! is given [`GRACE`]; one that gets none, or waits for something, [`STARVED`]. Time is what the rounds have observed: one that comes late
+//! counts as one in time, because whatever delayed it may have delayed the thread.
 
 use std::time::Duration;
 
