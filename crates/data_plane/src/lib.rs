@@ -262,7 +262,7 @@ impl DataPlane {
         self.publish()?;
         self.say_events(news)?;
         if let Some(thread) = self.instance.standing_thread() {
-            bail!("{thread} stands still: this data plane ends, and the next one takes the links over");
+            return self.give_up(&thread);
         }
         for nic in self.instance.take_plugged() {
             self.wire.say(&ToSupervisor::Plugged { nic })?;
@@ -272,6 +272,14 @@ impl DataPlane {
         }
         self.go_on_tracing()?;
         self.go_on_capturing()
+    }
+
+    /// Tells that a thread stands still, whose links only the end of this process frees, and fails for that.
+    fn give_up(&self, thread: &str) -> Result<()> {
+        let kind = telemetry::Kind::Notice.name().to_owned();
+        let message = format!("{thread} moves no frames any more: the next data plane takes its links over");
+        self.wire.say(&ToSupervisor::Event { kind, router: None, of_peer: false, process: None, message })?;
+        bail!("{thread} stands still, so this data plane ends")
     }
 
     /// Answers a request. What it has done is published first, and its events are sent first: a client that has the answer finds

@@ -143,7 +143,7 @@ impl Supervisor {
     /// Passes an answer on to its asker; counters are completed by CPU times of threads and cores.
     pub(super) fn deliver(&mut self, requester: Requester, mut outcome: Outcome, now: Instant) {
         if let Ok(Answer::Counters(counters)) = &mut outcome {
-            // Those who keep promises, and numbers of members, ask several times a second: promises for nothing of this.
+            // The controller of promises asks several times a second, and for nothing of this.
             if requester == Requester::Promises {
                 return self.hand_over(requester, outcome, now);
             }
