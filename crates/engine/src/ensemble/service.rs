@@ -37,6 +37,8 @@ impl Service {
 fn failure(roster: &Roster) -> &'static str {
     if roster.count(State::Suspect) > 0 {
         "no member of the group serves: suspect ones keep their flows"
+    } else if roster.count(State::Leaving) > 0 {
+        "no member of the group serves: those that leave keep their flows"
     } else {
         "no member of the group serves: what comes is lost until one does"
     }
@@ -85,6 +87,16 @@ mod tests {
         assert_eq!(note(&[(0, Event::Start), (1, Event::Start)]), None);
         let both = [(0, Event::Answers), (1, Event::Answers)];
         assert_eq!(note(&both).as_deref(), Some("2 members serve again"));
+    }
+
+    #[test]
+    fn a_member_that_leaves_keeps_what_comes_where_the_last_one_that_serves_has_ended() {
+        let (mut service, mut roster) = (Service::default(), roster(2));
+        let mut note = |events: &[(u16, Event)]| told(&mut service, &mut roster, events);
+        assert_eq!(note(&[(0, Event::Answers), (1, Event::Answers)]), None);
+        assert_eq!(note(&[(0, Event::Leave)]), None, "one is left");
+        let leaving = "no member of the group serves: those that leave keep their flows";
+        assert_eq!(note(&[(1, Event::Ended)]).as_deref(), Some(leaving));
     }
 
     #[test]
