@@ -1,11 +1,12 @@
 //! Arbitrary frames of a member where the probes of a group come back. Finds panics, probes that are not known again, and frames that are probes
 //! of two runs.
 //!
-//! The input is a probe in eight octets (member, NIC, NIC that it leaves by, number), then pairs of octets: a place of its frame, and
+//! The input is a probe in eight octets (member, NIC, NIC that it leaves by, number; an odd number is that of a probe through a strict
+//! filter), then pairs of octets: a place of its frame, and
 //! the bits that change there. It is also taken as a frame itself.
 
 use frame::ipv4;
-use group::probe::{BACK, LEN};
+use group::probe::{BACK, LEN, SOURCE, strict_source};
 use group::{Member, Probes, Through};
 
 /// Octets of the IPv4 header that change with each hop: time to live, protocol, checksum.
@@ -18,7 +19,8 @@ pub(crate) fn run(input: &[u8]) {
     let Some((&[m0, m1, nic, out, n0, n1, n2, n3], changes)) = input.split_first_chunk() else { return };
     let (member, number) = (Member(u16::from_be_bytes([m0, m1])), u32::from_be_bytes([n0, n1, n2, n3]));
     let through = Through { member, nic, number };
-    let mut octets = forwarded(ours.frame(through, out, BACK));
+    let source = if number % 2 == 1 { strict_source(nic) } else { SOURCE };
+    let mut octets = forwarded(ours.frame(through, source, out, BACK));
     assert_eq!((ours.read(&octets), theirs.read(&octets)), (Some(through), None));
     for &[at, bits] in changes.as_chunks::<2>().0 {
         octets[usize::from(at) % LEN] ^= bits;

@@ -14,9 +14,12 @@
 //! Nothing leads from one VRF to another: a probe leaves by a NIC of the VRF that it enters, and each has a route for errors.
 //!
 //! The addresses are of 192.0.0.0/29 and 192.0.0.8 (RFC 7335, RFC 7600), which no link outside of a host has; for NICs after the eighth of
-//! 192.0.0.16/29, which is part of a block for assignments and assigned to nothing (RFC 6890, section 2.2.2). The key is one of the run, which
-//! nobody outside sees, so that nobody outside can answer for a member. A member sees it: one that lies is alive, and its frames are lost;
-//! what it forwards is counted elsewhere.
+//! 192.0.0.16/29, which is part of a block for assignments and assigned to nothing (RFC 6890, section 2.2.2). A probe that enters a NIC with
+//! a strict reverse-path filter has a source of 192.0.0.32/28, of that block as well, to which a route leads back by that NIC alone; all
+//! others come from 192.0.0.8.
+//!
+//! The key is one of the run, which nobody outside sees, so that nobody outside can answer for a member. A member sees it: one that lies is
+//! alive, and its frames are lost; what it forwards is counted elsewhere.
 
 use frame::{Mac, ethernet, ipv4, udp};
 
@@ -31,13 +34,15 @@ pub const MOST_NICS: u8 = 16;
 
 /// Of NIC 0; those of the next ones follow.
 const FIRST: u32 = u32::from_be_bytes([192, 0, 0, 1]);
-/// The source of all probes, in host byte order: what a member says of one that it cannot forward goes [`BACK`] as well, and is no
-/// probe.
+/// The source of probes, but of those that enter a NIC with a strict reverse-path filter, in host byte order: what a member says of a
+/// probe that it cannot forward goes [`BACK`] as well, and is no probe.
 pub const SOURCE: u32 = u32::from_be_bytes([192, 0, 0, 8]);
-/// The NIC whose probes are for the address that all come from.
+/// The NIC whose probes are for the address that others come from.
 pub const SOURCE_NIC: u8 = (SOURCE - FIRST) as u8;
 /// Of the NIC after that: the addresses between are those of services (RFC 7723, RFC 8155), or not far from them.
 const MORE: u32 = u32::from_be_bytes([192, 0, 0, 16]);
+/// The source of probes that enter NIC 0 if that has a strict filter; those of the next ones follow.
+const FIRST_STRICT: u32 = u32::from_be_bytes([192, 0, 0, 32]);
 /// The discard service (RFC 863), for whoever captures one.
 const PORT: u16 = 9;
 /// What a probe enters with.
@@ -54,6 +59,11 @@ const _: () = assert!(AT_KEY + PAYLOAD <= LEN);
 pub const fn destination(nic: u8) -> u32 {
     let nic = nic % MOST_NICS;
     if nic <= SOURCE_NIC { FIRST + nic as u32 } else { MORE + (nic - SOURCE_NIC - 1) as u32 }
+}
+
+/// The source of probes that enter a NIC with a strict reverse-path filter, in host byte order: a route of its own leads back by that NIC.
+pub const fn strict_source(nic: u8) -> u32 {
+    FIRST_STRICT + (nic % MOST_NICS) as u32
 }
 
 /// The neighbour that probes are for at a NIC, where what is between members and the host learns where addresses are: at NIC 0 it is
@@ -103,11 +113,12 @@ impl Probes {
         Self { key: key.to_be_bytes() }
     }
 
-    /// The frame of a probe that is to leave by NIC `out`, for a NIC with this address.
-    pub fn frame(&self, through: Through, out: u8, to: Mac) -> [u8; LEN] {
+    /// The frame of a probe from one address ([`SOURCE`], or that of [`strict_source`]) that is to leave by NIC `out`, for a NIC with this
+    /// address.
+    pub fn frame(&self, through: Through, source: u32, out: u8, to: Mac) -> [u8; LEN] {
         let mut octets = [0; LEN];
         // All headers fit; a frame of zeros would be nobody's.
-        if self.fill(&mut octets, through, out, to).is_err() {
+        if self.fill(&mut octets, through, (source, destination(out)), to).is_err() {
             octets = [0; LEN];
         }
         octets
@@ -117,10 +128,9 @@ impl Probes {
         &self,
         octets: &mut [u8; LEN],
         Through { member, nic, number }: Through,
-        out: u8,
+        (from, destination): (u32, u32),
         to: Mac,
     ) -> Result<(), frame::Error> {
-        let destination = destination(out);
         let datagram = &mut octets[AT_UDP..AT_UDP + DATAGRAM];
         let ports = udp::Header { source: PORT, destination: PORT, len: DATAGRAM as u16, checksum: 0 };
         ports.write(datagram)?;
@@ -129,10 +139,10 @@ impl Probes {
         payload[8..10].copy_from_slice(&member.0.to_be_bytes());
         payload[10] = nic;
         payload[12..].copy_from_slice(&number.to_be_bytes());
-        let checksum = udp::checksum(SOURCE, destination, datagram);
+        let checksum = udp::checksum(from, destination, datagram);
         udp::Header { checksum, ..ports }.write(datagram)?;
         let header =
-            ipv4::Header { ttl: TTL, ..ipv4::Header::new(ipv4::UDP, SOURCE, destination, DATAGRAM as u16) };
+            ipv4::Header { ttl: TTL, ..ipv4::Header::new(ipv4::UDP, from, destination, DATAGRAM as u16) };
         header.write(&mut octets[AT_IP..])?;
         ethernet::Header { destination: to, source: BACK, ethertype: ethernet::IPV4 }.write(octets)
     }
@@ -146,17 +156,19 @@ impl Probes {
         let packet = ipv4::Packet::parse(rest).ok()?;
         let header = packet.header();
         let is_forwarded = header.ttl < TTL && !header.is_fragment();
-        if !is_forwarded || header.protocol != ipv4::UDP || header.source != SOURCE {
+        if !is_forwarded || header.protocol != ipv4::UDP {
             return None;
         }
         let datagram: [u8; DATAGRAM] = packet.payload().try_into().ok()?;
-        self.payload(header.destination, datagram)
+        let through = self.payload((header.source, header.destination), datagram)?;
+        let is_source = header.source == SOURCE || header.source == strict_source(through.nic);
+        is_source.then_some(through)
     }
 
-    fn payload(&self, destination: u32, mut datagram: [u8; DATAGRAM]) -> Option<Through> {
+    fn payload(&self, (source, destination): (u32, u32), mut datagram: [u8; DATAGRAM]) -> Option<Through> {
         let (ports, _) = udp::Header::parse(&datagram).ok()?;
         datagram[6..8].fill(0);
-        if ports.checksum != udp::checksum(SOURCE, destination, &datagram) {
+        if ports.checksum != udp::checksum(source, destination, &datagram) {
             return None;
         }
         let (key, rest) = datagram[udp::HEADER..].split_first_chunk::<8>()?;

@@ -36,14 +36,14 @@ fn of_group(group: &Group) -> Option<(&'static str, String)> {
     (!group.pattern.forwarding.interfaces.is_empty()).then_some(("name", what))
 }
 
-/// What of a NIC's forwarding its members cannot do together: neighbour discovery is not heard for members that run elsewhere, and the
-/// source of probes has no way back.
+/// What of a NIC's forwarding its members cannot do together: of members that run elsewhere neighbour discovery is not heard, and the
+/// routes are not ours, of which one has to lead back to the source of probes.
 fn of_forwarding(group: &Group, nic: &Nic) -> Option<(&'static str, &'static str)> {
     let is_elsewhere = group.pattern.is_in_kernel() || group.remote_members().next().is_some();
     if is_elsewhere && !nic.six.addresses.is_empty() {
         let what = "a group with kernel routers or back ends on other hosts has no IPv6 in this version; remove the IPv6 address";
         return Some(("address", what));
     }
-    let is_filtered = nic.reverse_path != ReversePath::Off;
-    is_filtered.then_some(("rpf", "a group has no filter of sources in this version; write rpf = \"off\""))
+    let what = "a group with kernel routers or back ends on other hosts has no filter of sources in this version; write rpf = \"off\"";
+    (is_elsewhere && nic.reverse_path != ReversePath::Off).then_some(("rpf", what))
 }

@@ -13,8 +13,8 @@ const LONGEST: usize = 11;
 /// Longest name of one whose balancers are routers, in octets: they have it with a number and two letters more.
 const LONGEST_WITH_MACHINES: usize = 9;
 
-/// Most static neighbours of a group: members need some for probes, one for each NIC and one for each VRF ([`super::probed`]).
-const MOST_NEIGHBOURS: usize = bootinfo::MAX_NEIGHBOURS - bootinfo::MAX_NICS;
+/// Most static neighbours of a group: members need some for probes, up to two for each NIC and one for each VRF ([`super::probed`]).
+const MOST_NEIGHBOURS: usize = bootinfo::MAX_NEIGHBOURS - 3 * MOST_NICS;
 
 /// Attachments whose queues several members can own.
 const SHARED: [&str; 6] = ["switch", "tap", "bridge", "ovs", "macvtap", "xdp"];

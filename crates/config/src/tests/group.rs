@@ -138,6 +138,22 @@ fn each_vrf_of_a_group_has_ways_for_probes() {
 }
 
 #[test]
+fn probes_come_from_behind_each_nic_with_a_strict_filter() {
+    let filtered = |filter: &str| {
+        let filter = format!("\"198.51.100.1/24\"\nrpf = \"{filter}\"");
+        good(&PARALLEL.replace("\"198.51.100.1/24\"", &filter)).routers.swap_remove(0)
+    };
+    let strict = filtered("strict");
+    let sources: Vec<(String, usize)> =
+        strict.routes[4..].iter().map(|route| (route.to.to_string(), route.nic)).collect();
+    assert_eq!(sources, [("192.0.0.33/32".to_owned(), 1)]);
+    let behind = strict.neighbours.last().expect("there are some");
+    let address = Ipv4Addr::new(192, 0, 0, 33);
+    assert_eq!((behind.address, behind.nic, behind.mac), (address, 1, Mac(::group::probe::BACK.0)));
+    assert_eq!((strict.neighbours.len(), filtered("loose").neighbours.len()), (4, 3));
+}
+
+#[test]
 fn two_groups_and_a_router() {
     let second = PARALLEL
         .replace("[switch.lan]\n", "")

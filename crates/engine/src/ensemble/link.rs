@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use anyhow::Result;
 use attach::Attachment;
-use config::forwarding::Interface;
+use config::forwarding::{Interface, ReversePath};
 use config::{Group, Nic};
+use group::probe;
 use switch::Switch;
 
 use super::hosts::Hosts;
@@ -52,6 +53,8 @@ pub(super) struct Link {
     pub(super) mac: frame::Mac,
     /// Number of its VRF.
     pub(super) vrf: usize,
+    /// The source of probes that enter members by it: one that their reverse-path filter lets in.
+    pub(super) probes_from: u32,
     pub(super) way: Way,
     /// Addresses of neighbours there that the group need not ask for.
     pub(super) fixed: Vec<frame::Mac>,
@@ -99,6 +102,10 @@ impl Link {
             nic: nic.name.clone(),
             mac,
             vrf: number.map_or(0, |number| group.pattern.table_of(number)),
+            probes_from: match (nic.reverse_path, number) {
+                (ReversePath::Strict, Some(number)) => probe::strict_source(number as u8),
+                _ => probe::SOURCE,
+            },
             way: Way::new(group, at, wanted),
             fixed: fixed.map(|(_, mac, _)| frame::Mac(mac.0)).collect(),
             voice: Voice::new((group, nic), supplies, held.shadow, &is_pulled)?,

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use group::{Member as Number, State, Through};
+use group::{Member as Number, State, Through, probe};
 
 use super::front::SILENT;
 use super::machines::Machines;
@@ -60,11 +60,12 @@ impl Core {
         let usable = self.usable_cables(now);
         machines.note_asked(!members.is_empty());
         for nic in usable {
+            let from = self.links.get(usize::from(nic)).map_or(probe::SOURCE, |link| link.probes_from);
             for member in
                 members.iter().cycle().skip(first % members.len().max(1)).take(ASKED.min(members.len()))
             {
                 let through = Through { member: Number(member.number), nic, number: OF_PATH };
-                let octets = self.probes.frame(through, nic, member.station(nic.into()));
+                let octets = self.probes.frame(through, from, nic, member.station(nic.into()));
                 self.send_through(member, nic.into(), octets);
             }
         }

@@ -375,10 +375,12 @@ impl Core {
 
     /// Sends a probe into each of these NICs of a member; which NICs these are, one bit each.
     fn probe(&self, member: &Member, number: u32, nics: &[u8]) -> u32 {
-        let vrf = |nic: u8| self.links.get(usize::from(nic)).map_or(0, |link| link.vrf);
+        let link = |nic: u8| self.links.get(usize::from(nic));
+        let vrf = |nic: u8| link(nic).map_or(0, |link| link.vrf);
         for (nic, out) in probe::ways(nics, vrf) {
             let through = Through { member: Number(member.number), nic, number };
-            let octets = self.probes.frame(through, out, member.station(nic.into()));
+            let from = link(nic).map_or(probe::SOURCE, |link| link.probes_from);
+            let octets = self.probes.frame(through, from, out, member.station(nic.into()));
             self.send_through(member, nic.into(), octets);
         }
         bits(nics).into()

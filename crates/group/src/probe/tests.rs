@@ -17,7 +17,7 @@ fn forwarded(mut octets: [u8; LEN]) -> [u8; LEN] {
 #[test]
 fn a_probe_that_was_forwarded_is_known() {
     let probes = Probes::new(77);
-    let sent = probes.frame(THROUGH, 0, NIC);
+    let sent = probes.frame(THROUGH, SOURCE, 0, NIC);
     let (ethernet, packet) = ethernet::Header::parse(&sent).expect("a frame");
     assert_eq!((ethernet.destination, ethernet.source), (NIC, BACK));
     let packet = ipv4::Packet::parse(packet).expect("a packet");
@@ -27,9 +27,21 @@ fn a_probe_that_was_forwarded_is_known() {
 }
 
 #[test]
+fn a_probe_comes_from_where_a_strict_filter_of_its_nic_lets_it_in() {
+    let (probes, own) = (Probes::new(77), strict_source(THROUGH.nic));
+    let sent = probes.frame(THROUGH, own, 0, NIC);
+    let packet = ipv4::Packet::parse(&sent[AT_IP..]).expect("a packet");
+    assert_eq!((packet.header().source, packet.header().destination), (own, destination(0)));
+    assert_eq!(probes.read(&forwarded(sent)), Some(THROUGH));
+    for foreign in [strict_source(THROUGH.nic + 1), SOURCE + 1, destination(0)] {
+        assert_eq!(probes.read(&forwarded(probes.frame(THROUGH, foreign, 0, NIC))), None, "{foreign:x}");
+    }
+}
+
+#[test]
 fn what_was_not_forwarded_or_is_somebody_elses_is_no_probe() {
     let probes = Probes::new(77);
-    let sent = probes.frame(THROUGH, 0, NIC);
+    let sent = probes.frame(THROUGH, SOURCE, 0, NIC);
     assert_eq!(probes.read(&sent), None, "it comes back as it went");
     let mut bridged = sent;
     bridged[..6].copy_from_slice(&BACK.0);
@@ -60,7 +72,10 @@ fn no_probe_is_for_an_address_that_is_in_use_elsewhere() {
     let all: Vec<u8> = (0..MOST_NICS).map(last).collect();
     assert_eq!(all, (1..=8).chain(16..=23).collect::<Vec<_>>());
     assert_eq!((destination(SOURCE_NIC), SOURCE.to_be_bytes()), (SOURCE, [192, 0, 0, 8]));
-    assert!((0..MOST_NICS).all(|nic| !ipv4::is_martian(destination(nic))));
+    let sources: Vec<[u8; 4]> = (0..MOST_NICS).map(|nic| strict_source(nic).to_be_bytes()).collect();
+    assert_eq!(sources, (32..=47).map(|last| [192, 0, 0, last]).collect::<Vec<_>>());
+    let is_martian = |nic: u8| [destination(nic), strict_source(nic)].into_iter().any(ipv4::is_martian);
+    assert!(!(0..MOST_NICS).any(is_martian));
 }
 
 #[test]
@@ -75,16 +90,17 @@ proptest! {
     #[test]
     fn every_probe_is_read_as_it_was_made(
         key in any::<u64>(), member in any::<u16>(), (nic, out) in (0..MOST_NICS, 0..MOST_NICS),
-        number in any::<u32>(),
+        number in any::<u32>(), is_strict in any::<bool>(),
     ) {
         let (probes, through) = (Probes::new(key), Through { member: Member(member), nic, number });
-        prop_assert_eq!(probes.read(&forwarded(probes.frame(through, out, NIC))), Some(through));
+        let source = if is_strict { strict_source(nic) } else { SOURCE };
+        prop_assert_eq!(probes.read(&forwarded(probes.frame(through, source, out, NIC))), Some(through));
     }
 
     #[test]
     fn a_probe_with_one_wrong_bit_is_none(bit in 0..58 * 8_usize) {
         let (probes, at) = (Probes::new(77), bit / 8);
-        let mut octets = forwarded(probes.frame(THROUGH, 0, NIC));
+        let mut octets = forwarded(probes.frame(THROUGH, SOURCE, 0, NIC));
         octets[at] ^= 1 << (bit % 8);
         // Whoever sends it is not looked at.
         let expected = (6..12).contains(&at).then_some(THROUGH);
@@ -95,7 +111,7 @@ proptest! {
     fn no_octets_are_too_few_or_too_strange(octets in prop::collection::vec(any::<u8>(), 0..80), cut in 0..LEN) {
         let probes = Probes::new(77);
         prop_assert_eq!(probes.read(&octets), None);
-        let whole = forwarded(probes.frame(THROUGH, 0, NIC));
+        let whole = forwarded(probes.frame(THROUGH, SOURCE, 0, NIC));
         let is_whole = cut >= 58;
         prop_assert_eq!(probes.read(&whole[..cut]), is_whole.then_some(THROUGH));
     }

@@ -20,6 +20,10 @@ fn what_this_version_cannot_run_is_refused_in_one_line() {
     assert_eq!(told(&with_six(PARALLEL)), "");
     assert_eq!(told(&with_six(&multistage("balancers = 2\n"))), "");
     assert_eq!(told(&with_six(&multistage("balancer = \"vm\"\n"))), "");
+    let filtered = |text: &str| text.replace("\"192.0.2.1/24\"", "\"192.0.2.1/24\"\nrpf = \"loose\"");
+    for text in [PARALLEL.to_owned(), multistage("balancers = 2\n"), multistage("balancer = \"vm\"\n")] {
+        assert_eq!(told(&filtered(&text)), "");
+    }
     let expected = "group.nic.address: a group with kernel routers or back ends on other hosts has no IPv6";
     for more in [
         "engine = \"kernel\"\n",
@@ -28,15 +32,16 @@ fn what_this_version_cannot_run_is_refused_in_one_line() {
     ] {
         let elsewhere = told(&with_six(&multistage(&format!("balancer = \"vm\"\n{more}"))));
         assert!(elsewhere.contains(expected), "{elsewhere}");
+        let filtered = told(&filtered(&multistage(&format!("balancer = \"vm\"\n{more}"))));
+        assert!(
+            filtered.contains(
+                "group.nic.rpf: a group with kernel routers or back ends on other hosts has no filter"
+            ),
+            "{filtered}"
+        );
     }
     let of_vrf = PARALLEL.replace("\"198.51.100.1/24\"", "\"198.51.100.1/24\"\nvrf = \"red\"");
     assert_eq!(told(&of_vrf), "");
-    let filtered = PARALLEL.replace("\"192.0.2.1/24\"", "\"192.0.2.1/24\"\nrpf = \"loose\"");
-    assert!(
-        told(&filtered).contains("group.nic.rpf: a group has no filter of sources"),
-        "{}",
-        told(&filtered)
-    );
     let vlan = "[[group.interface]]\nname = \"guests\"\nnic = \"wan\"\nvlan = 7\n";
     let tagged = |text: &str| format!("{text}{vlan}");
     assert_eq!(told(&tagged(PARALLEL)), "");
@@ -241,4 +246,7 @@ fn a_group_has_as_many_nics_as_can_be_probed() {
     let due = (1..=8).chain(16..=23).map(|last| format!("192.0.0.{last}/32")).zip(0_usize..);
     assert_eq!(ways, due.collect::<Vec<_>>(), "the eighth is for what members say of probes as well");
     assert_eq!(member.neighbours.len(), 16);
+    let filtered = text(&multistage("balancer = \"vm\"\n"), 14)
+        .replace("[[group.nic]]\n", "[[group.nic]]\nrpf = \"strict\"\n");
+    assert_eq!(good(&filtered).routers[0].neighbours.len(), 32);
 }
