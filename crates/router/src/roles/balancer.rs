@@ -10,12 +10,12 @@
 //!  NIC k <------ from the group <--------------------------- from a member ----- NIC n + k
 //! ```
 //!
-//! It changes Ethernet addresses, and nothing else. What it knows of members it is told by orders ([`frame::order`]), which pass it
-//! like other frames.
+//! It changes Ethernet addresses, and nothing else. Frames with VLAN tags are spread by the flow behind these. What it knows of members it
+//! is told by orders ([`frame::order`]), which pass it like other frames.
 
 use arrayvec::ArrayVec;
 use frame::order::{CHOICES, MOST_MEMBERS, NOBODY, Order, Table};
-use frame::{Mac, flow};
+use frame::{Mac, ethernet, flow, vlan};
 use ledger::BalancerTally;
 
 use crate::config::MAX_NICS;
@@ -118,11 +118,11 @@ impl Link {
         }
         let to = address(head, 0);
         if to == self.own {
-            let Some(member) = self.choose(head) else {
+            let Some(member) = self.choose(buffer) else {
                 tally.drop_no_member.add(1);
                 return false;
             };
-            head[..6].copy_from_slice(&member.0);
+            buffer.head()[..6].copy_from_slice(&member.0);
             tally.spread.add(1);
             if self.table.in_turn {
                 tally.spread_in_turn.add(1);
@@ -165,13 +165,13 @@ impl Link {
 
     /// The member that has the flow of a frame, or whose turn it is.
     #[inline(always)]
-    fn choose(&mut self, head: &[u8; HEAD]) -> Option<Mac> {
+    fn choose<B: Buffer>(&mut self, buffer: &mut B) -> Option<Mac> {
         let place = if self.table.in_turn {
             let turn = self.turn;
             self.turn = if turn + 1 < self.table.turns { turn + 1 } else { 0 };
             turn
         } else {
-            (flow::symmetric(head) >> (u32::BITS - BITS)) as usize
+            (flow_of(buffer) >> (u32::BITS - BITS)) as usize
         };
         let choice = usize::from(*self.table.choices.get(place)?);
         self.table.stations.get(..self.table.members)?.get(choice).copied()
@@ -214,6 +214,25 @@ impl Link {
             self.places[place] = number;
         }
     }
+}
+
+/// The hash of a frame's flow.
+#[inline(always)]
+fn flow_of<B: Buffer>(buffer: &mut B) -> u32 {
+    let head = buffer.head();
+    if vlan::is_tag(u16::from_be_bytes([head[vlan::AT], head[vlan::AT + 1]])) {
+        return flow_behind_tags(buffer.octets());
+    }
+    flow::symmetric(head)
+}
+
+/// The hash of a frame's flow as if it had no tags.
+#[inline(never)]
+fn flow_behind_tags(octets: &[u8]) -> u32 {
+    let mut head = [0; HEAD];
+    let shift = vlan::Tags::parse(octets).map_or(0, |tags| tags.header() - ethernet::HEADER);
+    head.iter_mut().zip(octets.iter().skip(shift)).for_each(|(place, octet)| *place = *octet);
+    flow::symmetric(&head)
 }
 
 /// The address at this offset.

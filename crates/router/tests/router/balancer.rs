@@ -107,6 +107,39 @@ fn flows_go_to_members_and_come_back_as_the_groups() {
     assert_eq!(bench.tally.drop_no_member.get(), 1);
 }
 
+/// A frame with one tag, or two, between its addresses and the rest.
+fn tagged(frame: &[u8], tags: &[[u8; 4]]) -> Vec<u8> {
+    [&frame[..12], &tags.concat(), &frame[12..]].concat()
+}
+
+#[test]
+fn flows_in_a_vlan_are_spread_and_come_back() {
+    let mut bench = Bench::new();
+    bench.pass(0, [order(5, 1, Some(&even(3)))]);
+    let (customer, service) = ([0x81, 0, 0, 100], [0x88, 0xa8, 0x60, 200]);
+    for tags in [&[customer][..], &[service, customer]] {
+        let mut counts = [0; 3];
+        for flow in 0..200 {
+            let sent = between(OWN[0], HOST, flow);
+            let mut back = sent.clone();
+            back[26..30].copy_from_slice(&sent[30..34]);
+            back[30..34].copy_from_slice(&sent[26..30]);
+            back[34..36].copy_from_slice(&sent[36..38]);
+            back[36..38].copy_from_slice(&sent[34..36]);
+            let came = bench.pass(0, [tagged(&sent, tags), tagged(&back, tags), sent.clone()]);
+            assert_eq!(came[0][6..], tagged(&sent, tags)[6..], "nothing but the destination changes");
+            let to = (0..3).find(|number| came[0][..6] == member(*number).0).expect("a member");
+            assert!(came.iter().all(|frame| frame[..6] == member(to).0), "the flow's, with tags and without");
+            counts[usize::from(to)] += 1;
+        }
+        assert!(counts.iter().all(|count| *count > 30), "{counts:?}");
+    }
+    let returned = bench.pass(2, [tagged(&between(HOST, member(2), 1), &[customer])]);
+    assert_eq!(returned, [tagged(&between(HOST, OWN[0], 1), &[customer])]);
+    // One that ends within a tag is spread as well.
+    assert_eq!(bench.pass(0, [tagged(&between(OWN[0], HOST, 1), &[customer])[..15].to_vec()]).len(), 1);
+}
+
 #[test]
 fn frames_are_dealt_out_one_by_one_where_an_order_says_so() {
     let mut bench = Bench::new();
