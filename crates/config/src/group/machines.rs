@@ -1,6 +1,8 @@
 //! Balancers that are virtual machines (`balancer = "vm"`), as routers of the plan: each has two NICs for every NIC of the group, one
 //! at its link and one at the interconnection, so that any of them can move the frames of any link.
 
+use bootinfo::buffers::{PLAIN_MTU, is_jumbo};
+
 use super::{BEFORE_NUMBER, Group, GroupKind};
 use crate::cpus::CpuSet;
 use crate::forwarding::{Forwarding, ReversePath};
@@ -35,6 +37,11 @@ impl Group {
             forwarding: Forwarding::default(),
             ..self.pattern.clone()
         };
+        // Tags add to the frames, of which a balancer knows nothing: its buffers have room for them.
+        let has_vlans = !self.pattern.forwarding.interfaces.is_empty();
+        for nic in router.nics.iter_mut().filter(|nic| has_vlans && is_jumbo(nic.mtu, true)) {
+            nic.mtu = nic.mtu.max(PLAIN_MTU + 1);
+        }
         router.memory = self.pattern.memory.max(memory::default(&router));
         self.deal_cpus_to_balancer(&mut router, number);
         router

@@ -45,6 +45,7 @@ impl Group {
         if let GroupKind::Multistage(stages) = &self.kind {
             let inside = |nic: &mut Nic| self.plug_inside(nic, &stages.interconnect, number);
             router.nics.iter_mut().for_each(inside);
+            self.name_link_locals(&mut router);
         }
         self.deal_cpus(&mut router, number);
         probed::add(&mut router, self.has_machines());
@@ -68,6 +69,15 @@ impl Group {
         if self.is_apart() {
             nic.six.name_link_local(nic.mac);
             nic.mac = Mac::derived(&self.member(number), &nic.name);
+        }
+    }
+
+    /// Gives the VLANs of a back end whose NICs have addresses of their own the group's link-local address.
+    fn name_link_locals(&self, router: &mut Router) {
+        for own in router.forwarding.interfaces.iter_mut().filter(|_| self.is_apart()) {
+            if let Some(nic) = self.pattern.nics.get(own.nic) {
+                own.six.name_link_local(nic.mac);
+            }
         }
     }
 

@@ -19,6 +19,10 @@ const MOST_NEIGHBOURS: usize = bootinfo::MAX_NEIGHBOURS - 3 * MOST_NICS;
 /// Attachments whose queues several members can own.
 const SHARED: [&str; 6] = ["switch", "tap", "bridge", "ovs", "macvtap", "xdp"];
 
+/// Error text for IPv6 addresses of back ends that leave no room.
+const FULL: &str = "there is no room for the link-local address, which back ends have in common; write it as well, or \
+                    remove an IPv6 address";
+
 /// Reports what is wrong with a group.
 pub(crate) fn verify(section: &Section<'_>, group: &Group) {
     name(section, group);
@@ -32,6 +36,10 @@ pub(crate) fn verify(section: &Section<'_>, group: &Group) {
         if let Some((key, what)) = trouble(group, nic) {
             section.fault(section.line_of(key), key, what);
         }
+    }
+    let vlans = group.pattern.forwarding.interfaces.iter().zip(section.tables("interface"));
+    for (_, section) in vlans.filter(|(own, _)| group.is_apart() && own.six.is_full()) {
+        section.fault(section.line_of("address"), "address", FULL);
     }
 }
 
@@ -198,8 +206,7 @@ fn trouble(group: &Group, nic: &Nic) -> Option<(&'static str, String)> {
         return Some(("queue_len", what.to_owned()));
     }
     if group.is_apart() && nic.six.is_full() {
-        let what = "there is no room for the link-local address, which back ends have in common; write it as well, or remove an IPv6 address";
-        return Some(("address", what.to_owned()));
+        return Some(("address", FULL.to_owned()));
     }
     let is_shared = kind != "null" && (group.kind != GroupKind::Parallel || SHARED.contains(&kind));
     if nic.attach.traits().is_handed || !is_shared {

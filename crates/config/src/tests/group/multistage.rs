@@ -333,6 +333,51 @@ fn behind_balancers_that_are_machines_members_have_the_link_local_address_of_the
 }
 
 #[test]
+fn behind_balancers_that_are_machines_vlans_have_the_link_local_address_of_the_group() {
+    let text = |addresses: &str| {
+        let wan = "attach = \"tap:core-wan\"";
+        let nic =
+            multistage("balancer = \"vm\"\n").replace(wan, &format!("{wan}\nmac = \"02:00:00:00:43:01\""));
+        let vlan = "[[group.interface]]\nname = \"guests\"\nnic = \"wan\"\nvlan = 7\n";
+        format!("{nic}{vlan}address = [{addresses}]\n")
+    };
+    let plan = good(&text("\"2001:db8:7::1/64\""));
+    let addresses = |router: &Router| -> Vec<String> {
+        router.forwarding.interfaces[0].six.addresses.iter().map(ToString::to_string).collect()
+    };
+    for member in plan.members("core") {
+        assert_eq!(addresses(member), ["fe80::ff:fe00:4301/64", "2001:db8:7::1/64"]);
+    }
+    assert_eq!(addresses(&plan.groups[0].pattern), ["2001:db8:7::1/64"]);
+    let many = (1..=8).map(|n| format!("\"2001:db8:{n}::1/64\"")).collect::<Vec<_>>().join(", ");
+    let told = errors(&text(&many));
+    assert!(told.contains("group.interface.address: there is no room for the link-local address"), "{told}");
+}
+
+#[test]
+fn buffers_of_balancers_that_are_machines_have_room_for_tags() {
+    let text = |mtu: u32| {
+        let wan = "attach = \"tap:core-wan\"";
+        multistage("balancer = \"vm\"\n").replace(wan, &format!("{wan}\nmtu = {mtu}"))
+    };
+    let vlan = "[[group.interface]]\nname = \"guests\"\nnic = \"wan\"\nvlan = 7\n";
+    let balancer = |text: &str| good(text).routers.pop().expect("there is one");
+    let most = bootinfo::buffers::PLAIN_MTU;
+    for (mtu, is_tagged, is_jumbo) in [
+        (most, false, false),
+        (most, true, true),
+        (most - 7, true, true),
+        (most - 8, true, false),
+        (9216, true, true),
+    ] {
+        let text = text(mtu) + if is_tagged { vlan } else { "" };
+        assert_eq!(balancer(&text).has_jumbo(), is_jumbo, "{mtu}");
+        let group = good(&text).groups.remove(0);
+        assert_eq!(group.wanted(&group.pattern.nics[0]).mtu, mtu, "the link's stays");
+    }
+}
+
+#[test]
 fn balancers_are_cut_and_come_again() {
     let plan = good(&multistage("balancers = 2\n"));
     let one = plan.with_balancers("core", 1).expect("it may be");
