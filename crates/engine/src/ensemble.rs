@@ -178,7 +178,7 @@ impl Core {
         let is_apart = self.machines.is_some();
         let counter = match heard.goes_on {
             false => &link.counters.arp_kept,
-            true if is_apart && self.ask(nic, &packet) == 0 => &link.counters.drop_asked,
+            true if is_apart && self.ask((nic, segment), &packet) == 0 => &link.counters.drop_asked,
             true => &link.counters.arp_asked,
         };
         counter.add_shared(1);

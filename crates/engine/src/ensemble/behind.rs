@@ -4,41 +4,47 @@
 //! link itself, in the group's name; what members are told, and where neighbours are, the interconnection is told where the carrier of
 //! the link is plugged in.
 
-use frame::{Mac, arp, ethernet};
+use frame::{Mac, arp, ethernet, vlan};
 use group::probe;
 use port::{Frame, Sink};
 
 use super::hosts::{Spoken, spoken};
 use super::kinds::is_back;
 use super::seat::Member;
+use super::segment::Segment;
 use super::{Core, packet_of};
 
-/// Offset in a frame of the hardware address that an ARP packet is for.
-const TARGET: usize = ethernet::HEADER + 18;
-const _: () = assert!(TARGET + 6 <= ethernet::HEADER + arp::LEN);
+/// Offset in an ARP packet of the hardware address that it is for.
+const TARGET: usize = 18;
+const _: () = assert!(TARGET + 6 <= arp::LEN);
+/// Octets of the shortest frame with as many tags as are read.
+const SHORTEST_TAGGED: usize = ethernet::SHORTEST + vlan::MOST * vlan::TAG;
 
 /// Has a frame be for a member; one with an ARP packet says so twice.
 pub(super) fn address(octets: &mut [u8], Mac(station): Mac) {
     octets[..6].copy_from_slice(&station);
-    if octets[12..14] == ethernet::ARP.to_be_bytes() {
-        octets[TARGET..TARGET + 6].copy_from_slice(&station);
+    let Ok(tags) = vlan::Tags::parse(octets) else { return };
+    let at = tags.header() + TARGET;
+    if let Some(target) = octets.get_mut(at..at + 6).filter(|_| tags.ethertype == ethernet::ARP) {
+        target.copy_from_slice(&station);
     }
 }
 
 impl Core {
-    /// The network has sent an ARP frame to a NIC of a group: no balancer gets it.
-    pub(super) fn hears_for_machines(&self, nic: usize, frame: &Frame<'_>, out: &dyn Sink) {
-        if !self.hears_network(nic, frame, out) {
-            // A station claims an address of the group: one member tells of it.
-            let first = self.live().into_values().next();
-            let mut octets = [0; ethernet::SHORTEST];
-            frame.octets().copy_to_slice(&mut octets);
-            first.into_iter().for_each(|member| self.put_into(&member, nic, &mut octets));
-            return;
+    /// The network has sent an ARP frame to a NIC of a group; whether no balancer gets it: it has a packet, and no tags of another VLAN.
+    pub(super) fn hears_for_machines(&self, nic: usize, frame: &Frame<'_>, out: &dyn Sink) -> bool {
+        let Some((_, segment, packet)) = self.arp_of(nic, frame) else { return false };
+        if self.hears_network(nic, frame, out) {
+            let station = segment.hosts().station(packet.sender_ip);
+            self.announce((nic, segment), station);
+            return true;
         }
-        let (link, packet) = (self.links.get(nic), packet_of(frame));
-        let station = packet.and_then(|packet| link?.hosts().station(packet.sender_ip));
-        self.announce(nic, station);
+        // A station claims an address of the group: one member tells of it.
+        let first = self.live().into_values().next();
+        let mut octets = [0; SHORTEST_TAGGED];
+        let len = frame.octets().copy_to_slice(&mut octets).max(ethernet::SHORTEST);
+        first.into_iter().for_each(|member| self.put_into(&member, nic, &mut octets[..len]));
+        true
     }
 
     /// A member that nobody serves here has sent an ARP frame, which has come to a balancer.
@@ -90,10 +96,10 @@ impl Core {
     }
 
     /// Asks the network what a member has asked, in the group's name; how many frames were taken.
-    pub(super) fn ask(&self, nic: usize, packet: &arp::Packet) -> u64 {
-        let (Some(link), Some(front)) = (self.links.get(nic), self.front(nic)) else { return 0 };
-        let mut question = link.hosts().question(packet.target_ip, Mac::BROADCAST);
-        front.send_outside(&mut question)
+    pub(super) fn ask(&self, (nic, segment): (usize, &Segment), packet: &arp::Packet) -> u64 {
+        let Some(front) = self.front(nic) else { return 0 };
+        let mut question = segment.hosts().question(packet.target_ip, Mac::BROADCAST);
+        segment.on_link(&mut question, |octets| front.send_outside(octets))
     }
 
     /// A frame looks like an order, and nobody here has sent it.

@@ -46,8 +46,8 @@ impl Core {
             segment.on_link(octets, |octets| self.put_into(&member, nic, octets));
         }
         if is_apart {
-            let station = link.nodes().station(message.about());
-            self.announce(nic, station);
+            let station = segment.nodes().station(message.about());
+            self.announce((nic, segment), station);
         }
         true
     }
@@ -69,7 +69,7 @@ impl Core {
             Fate::Stays | Fate::Refused | Fate::ToAll => false,
         };
         let is_apart = self.machines.is_some();
-        let is_lost = goes_on && is_apart && self.say((link, nic), &message, octets) == 0;
+        let is_lost = goes_on && is_apart && self.say((link, segment, nic), &message, octets) == 0;
         let counter = match message.said {
             _ if !goes_on => &link.counters.nd_kept,
             _ if is_lost => &link.counters.drop_asked,
@@ -81,18 +81,24 @@ impl Core {
     }
 
     /// Says what a member has said in the group's name; how many frames were taken.
-    fn say(&self, (link, nic): (&Link, usize), message: &Message, octets: &mut [u8]) -> u64 {
+    fn say(
+        &self,
+        (link, segment, nic): (&Link, &Segment, usize),
+        message: &Message,
+        octets: &mut [u8],
+    ) -> u64 {
         let Some(front) = self.front(nic) else { return 0 };
+        let send = |octets: &mut [u8]| segment.on_link(octets, |octets| front.send_outside(octets));
         match &message.said {
             Said::Solicit(solicit) if message.source == 0 => {
-                let mut trial = link.nodes().trial(solicit.target);
-                front.send_outside(&mut trial)
+                let mut trial = segment.nodes().trial(solicit.target);
+                send(&mut trial)
             }
             Said::Solicit(solicit) => {
-                let mut question = link.nodes().question(solicit.target, Mac::BROADCAST);
-                front.send_outside(&mut question)
+                let mut question = segment.nodes().question(solicit.target, Mac::BROADCAST);
+                send(&mut question)
             }
-            Said::RouterAdvert => advertise_as(octets, link.mac).map_or(0, |()| front.send_outside(octets)),
+            Said::RouterAdvert => advertise_as(octets, link.mac).map_or(0, |()| send(octets)),
             Said::Advert(_) | Said::RouterSolicit => 0,
         }
     }

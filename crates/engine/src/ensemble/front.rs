@@ -23,6 +23,7 @@ use port::{Frame, Shelf, Sink, Source};
 use ring::Bytes;
 
 use super::secret;
+use super::segment::Segment;
 
 /// No balancer has this number.
 const NONE: u32 = u32::MAX;
@@ -328,9 +329,15 @@ impl Front {
         Some(send(&*inside.sink.upgrade()?, octets))
     }
 
-    /// Tells the interconnection that these stations are behind the carrier; how many of these frames were taken. They are for the
-    /// carrier's own NIC, which is told to be there first where it is new, so that no member gets them.
-    pub(super) fn announce(&self, stations: impl IntoIterator<Item = Mac>, is_new: bool) -> u64 {
+    /// Tells the interconnection that these stations of one VLAN, or of none, are behind the carrier: Open vSwitch learns where an address
+    /// is for each VLAN. How many of these frames were taken. They are for the carrier's own NIC, which is told to be there first where it
+    /// is new, so that no member gets them.
+    pub(super) fn announce(
+        &self,
+        segment: &Segment,
+        stations: impl IntoIterator<Item = Mac>,
+        is_new: bool,
+    ) -> u64 {
         let carrier = self.carrier().and_then(|carrier| self.inside().get(&carrier).cloned());
         let way = carrier.and_then(|inside| Some((inside.sink.upgrade()?, inside.station)));
         let Some((sink, station)) = way else { return 0 };
@@ -338,7 +345,7 @@ impl Front {
             let mut octets = [0; ethernet::SHORTEST];
             octets[..ethernet::HEADER]
                 .copy_from_slice(&ethernet::Header { destination, source, ethertype: RARP }.octets());
-            send(&*sink, &mut octets)
+            segment.on_link(&mut octets, |octets| send(&*sink, octets))
         };
         let first = if is_new { says(station, Mac::BROADCAST) } else { 0 };
         first + stations.into_iter().map(|other| says(other, station)).sum::<u64>()

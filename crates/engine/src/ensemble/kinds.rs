@@ -24,12 +24,6 @@ pub(super) fn is_arp(frame: &Frame<'_>) -> bool {
     ethertype(frame, 0) == Some(ethernet::ARP)
 }
 
-/// Whether a frame without a tag looks like a message of neighbour discovery.
-#[inline(always)]
-pub(super) fn is_discovery(frame: &Frame<'_>) -> bool {
-    ethertype(frame, 0) == Some(ethernet::IPV6) && is_near_message(frame, 0)
-}
-
 /// Whether a packet is a message of neighbour discovery. None that a member forwards has the hop limit of one.
 #[inline]
 fn is_near_message(frame: &Frame<'_>, shift: usize) -> bool {

@@ -56,8 +56,8 @@ pub(super) struct Link {
     /// The source of probes that enter members by it: one that their reverse-path filter lets in.
     pub(super) probes_from: u32,
     pub(super) way: Way,
-    /// Addresses of neighbours there that the group need not ask for.
-    pub(super) fixed: Vec<frame::Mac>,
+    /// Addresses of neighbours there that the group need not ask for, each with the number of its segment in [`Link::segments`].
+    pub(super) fixed: Vec<(usize, frame::Mac)>,
     /// The group's control plane there, if it has one.
     pub(super) voice: Option<Voice>,
     is_pulled: IsPulled,
@@ -76,6 +76,18 @@ struct Cable {
     out: Option<Duration>,
 }
 
+/// Addresses of the static neighbours at a NIC of a group, each with the number of its segment: without a tag, or in one of the VLANs.
+fn fixed(group: &Group, nic: usize) -> Vec<(usize, frame::Mac)> {
+    let (nics, interfaces) = (group.pattern.nics.len(), &group.pattern.forwarding.interfaces);
+    let vlans = (nics..).zip(interfaces).filter(|(_, own)| own.nic == nic).map(|(place, _)| place);
+    let segments: Vec<usize> = iter::once(nic).chain(vlans).collect();
+    let of = |(_, mac, place): (_, config::Mac, usize)| {
+        let number = segments.iter().position(|segment| *segment == place)?;
+        Some((number, frame::Mac(mac.0)))
+    };
+    group.pattern.all_neighbours().filter_map(of).collect()
+}
+
 impl Link {
     /// That of a NIC of a group: what is held for it, or else what is supplied.
     pub(super) fn new(
@@ -92,7 +104,6 @@ impl Link {
         };
         let mac = frame::Mac(nic.mac.0);
         let number = group.pattern.nics.iter().position(|own| own.name == nic.name);
-        let fixed = group.pattern.all_neighbours().filter(|(_, _, nic)| Some(*nic) == number);
         let vlans = group.pattern.forwarding.interfaces.iter().filter(|own| Some(own.nic) == number);
         let segment =
             |own: &Interface| Segment::new(mac, Segment::tags_of(own.tags), (&own.addresses, &own.six));
@@ -107,7 +118,7 @@ impl Link {
                 _ => probe::SOURCE,
             },
             way: Way::new(group, at, wanted),
-            fixed: fixed.map(|(_, mac, _)| frame::Mac(mac.0)).collect(),
+            fixed: number.map_or_else(Vec::new, |number| fixed(group, number)),
             voice: Voice::new((group, nic), supplies, held.shadow, &is_pulled)?,
             is_pulled,
             cable: Mutex::default(),

@@ -17,7 +17,7 @@ use frame::order::{ETHERTYPE, LONGEST, TO};
 use port::{Frame, Frames, Sink, SinkWrapper, Source, SourceWrapper, ingress};
 
 use super::front::Front;
-use super::kinds::{is_arp, is_back, is_discovery};
+use super::kinds::{Kind, is_arp, is_back, kind};
 use super::machines::Machines;
 use super::seat::{INLET, Member, deliver_left, sorted};
 use super::{Core, Ensemble};
@@ -165,16 +165,16 @@ impl SourceWrapper for FromNetwork {
 
     fn drain_on(&mut self, budget: usize, take: &mut dyn FnMut(&[Frame<'_>])) -> usize {
         let Self { source, out, core, nic } = self;
-        let goes_on = |frame: &Frame<'_>| {
-            if is_arp(frame) {
-                core.hears_for_machines(*nic, frame, &**out);
-            } else if is_order(frame) {
+        let goes_on = |frame: &Frame<'_>| match kind(frame) {
+            Some(Kind::Arp) => !core.hears_for_machines(*nic, frame, &**out),
+            Some(Kind::Discovery) => !core.hears_discovery(*nic, frame, &**out),
+            None if is_order(frame) => {
                 core.drops_forged(*nic);
-            } else {
-                return !(is_discovery(frame) && core.hears_discovery(*nic, frame, &**out));
+                false
             }
-            false
+            None => true,
         };
+        let is_plain = |frame: &Frame<'_>| kind(frame).is_none() && !is_order(frame);
         show_some(&mut **source, (budget, is_plain), goes_on, take)
     }
 }
@@ -213,6 +213,7 @@ impl SourceWrapper for FromMembers {
             }
             false
         };
+        let is_plain = |frame: &Frame<'_>| !is_arp(frame) && !is_order(frame);
         show_some(&mut **source, (budget, is_plain), goes_on, &mut seen)
     }
 }
@@ -291,12 +292,6 @@ impl FromMachine {
         let len = frame.octets().copy_to_slice(&mut octets);
         side.core.hears_order(&side.machine, (side.nic, side.entered), &octets[..len]);
     }
-}
-
-/// Whether a frame looks neither like an order, nor like ARP or neighbour discovery.
-#[inline(always)]
-fn is_plain(frame: &Frame<'_>) -> bool {
-    !is_arp(frame) && !is_discovery(frame) && !is_order(frame)
 }
 
 #[inline(always)]

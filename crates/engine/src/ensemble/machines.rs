@@ -18,6 +18,7 @@ use super::front::Front;
 use super::path::Path;
 use super::round::{Board, Last};
 use super::seat::{Aside, Member};
+use super::segment::Segment;
 use super::{Core, News, Way};
 
 /// The balancers of a group, where they are virtual machines.
@@ -224,16 +225,18 @@ impl Core {
     /// Tells the interconnection that all known neighbours of a link are behind its carrier.
     fn announce_all(&self, nic: usize) {
         let (Some(link), Some(front)) = (self.links.get(nic), self.front(nic)) else { return };
-        let (known, known_six) = (link.hosts().stations(), link.nodes().stations());
-        let fixed = link.fixed.iter().copied();
-        let told = front.announce(known.into_iter().chain(known_six).chain(fixed), true);
-        link.counters.announced.add_shared(told);
+        for (number, segment) in link.segments().enumerate() {
+            let (known, known_six) = (segment.hosts().stations(), segment.nodes().stations());
+            let fixed = link.fixed.iter().filter(|(of, _)| *of == number).map(|(_, mac)| *mac);
+            let told = front.announce(segment, known.into_iter().chain(known_six).chain(fixed), true);
+            link.counters.announced.add_shared(told);
+        }
     }
 
     /// Tells the interconnection that a neighbour that has spoken is behind the carrier of its link.
-    pub(super) fn announce(&self, nic: usize, station: Option<frame::Mac>) {
+    pub(super) fn announce(&self, (nic, segment): (usize, &Segment), station: Option<frame::Mac>) {
         let (Some(link), Some(front)) = (self.links.get(nic), self.front(nic)) else { return };
-        let told = front.announce(station, false);
+        let told = front.announce(segment, station, false);
         link.counters.announced.add_shared(told);
     }
 
