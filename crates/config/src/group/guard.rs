@@ -1,6 +1,6 @@
 //! What a file may say of groups and this version cannot run.
 
-use super::Group;
+use super::{Group, GroupKind, Interconnect};
 use crate::fault::Fault;
 use crate::forwarding::ReversePath;
 use crate::plan::{Nic, Plan};
@@ -22,24 +22,39 @@ impl Plan {
     }
 }
 
-/// What VLANs do not go with: balancers that are virtual machines spread frames without tags, and the control plane of a group hears no
-/// others.
+/// What VLANs do not go with: ARP of members that run elsewhere is not heard there, and the control plane of a group hears frames without
+/// tags alone. A bridge has room for one tag beyond its MTU.
 fn of_group(group: &Group) -> Option<(&'static str, String)> {
-    let parts = match (group.is_apart(), &group.pattern.control) {
-        (true, _) => "balancers that are virtual machines",
+    let interfaces = &group.pattern.forwarding.interfaces;
+    if interfaces.is_empty() {
+        return None;
+    }
+    let is_bridged =
+        matches!(&group.kind, GroupKind::Multistage(stages) if stages.interconnect != Interconnect::Switch);
+    let parts = match (is_elsewhere(group), &group.pattern.control) {
+        (true, _) => "kernel routers or back ends on other hosts",
         (false, Some(_)) => "a control plane",
+        (false, None) if is_bridged && interfaces.iter().any(|own| own.tags.outer.is_some()) => {
+            let what = "a bridge passes frames with one tag beyond its MTU, not with two; remove outer, or write interconnect = \"switch\"";
+            return Some(("interconnect", what.to_owned()));
+        }
         (false, None) => return None,
     };
     let what = format!(
         "a group with {parts} has no interfaces for VLANs in this version; remove [[group.interface]]"
     );
-    (!group.pattern.forwarding.interfaces.is_empty()).then_some(("name", what))
+    Some(("name", what))
+}
+
+/// Whether some of its members run outside of the data plane.
+fn is_elsewhere(group: &Group) -> bool {
+    group.pattern.is_in_kernel() || group.remote_members().next().is_some()
 }
 
 /// What of a NIC's forwarding its members cannot do together: of members that run elsewhere neighbour discovery is not heard, and the
 /// routes are not ours, of which one has to lead back to the source of probes.
 fn of_forwarding(group: &Group, nic: &Nic) -> Option<(&'static str, &'static str)> {
-    let is_elsewhere = group.pattern.is_in_kernel() || group.remote_members().next().is_some();
+    let is_elsewhere = is_elsewhere(group);
     if is_elsewhere && !nic.six.addresses.is_empty() {
         let what = "a group with kernel routers or back ends on other hosts has no IPv6 in this version; remove the IPv6 address";
         return Some(("address", what));

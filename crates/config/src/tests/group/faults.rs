@@ -46,8 +46,21 @@ fn what_this_version_cannot_run_is_refused_in_one_line() {
     let tagged = |text: &str| format!("{text}{vlan}");
     assert_eq!(told(&tagged(PARALLEL)), "");
     assert_eq!(told(&tagged(&multistage("balancers = 2\n"))), "");
+    let bridged = "balancer = \"vm\"\ninterconnect = \"bridge:br0\"\n";
+    for more in ["balancer = \"vm\"\n", bridged] {
+        assert_eq!(told(&tagged(&multistage(more))), "");
+    }
+    let doubly = |more: &str| told(&format!("{}outer = 8\n", tagged(&multistage(more))));
+    assert_eq!(doubly("balancer = \"vm\"\n"), "");
+    assert!(
+        doubly(bridged).contains("group.interconnect: a bridge passes frames with one tag"),
+        "{}",
+        doubly(bridged)
+    );
+    let elsewhere = "kernel routers or back ends on other hosts";
     for (more, part) in [
-        ("balancer = \"vm\"\n", "balancers that are virtual machines"),
+        ("balancer = \"vm\"\nengine = \"kernel\"\n", elsewhere),
+        ("balancer = \"vm\"\ntunnels = \"udp:10.0.0.1:4800-10.0.0.2:4800\"\n", elsewhere),
         ("control = {}\n", "a control plane"),
     ] {
         let told = told(&tagged(&multistage(more)));
