@@ -21,6 +21,8 @@ const FLOWS: u16 = 16;
 /// Datagrams a second of each.
 const RATE: u32 = 100;
 const OCTETS: usize = 1_000_000;
+/// A bridge between balancers and back ends.
+const BRIDGE: &str = "t43l-br";
 
 /// A router and a group of this kind with this service tag, or none, on their link.
 fn file(kind: &str, outer: &str) -> String {
@@ -71,7 +73,11 @@ fn place(address: &str, port: u16) -> SocketAddr {
 }
 
 fn hosts_reach_each_other(kind: &str, outer: &str) {
-    let mut stage = Stage::start(RINGROAD, &file(kind, outer)).expect("it starts");
+    reach_each_other(Stage::start(RINGROAD, &file(kind, outer)).expect("it starts"));
+}
+
+/// Two hosts talk through the router and the group of a run.
+fn reach_each_other(mut stage: Stage) {
     let mut host = |side: &str, four: &str, six: &str| {
         let tap = format!("t43l-{side}");
         let host = stage.host(&tap, &format!("{four}.2/24"), &format!("{four}.1")).expect("a host");
@@ -122,6 +128,33 @@ mod all {
     fn through_members_behind_balancers() {
         needs!(Root, Tun, Program("ip"), Program("busybox"));
         hosts_reach_each_other("kind = 'multistage'\nbackends = 2\n", "");
+    }
+
+    #[test]
+    fn through_members_behind_virtual_machines() {
+        needs!(Root, Tun, Program("ip"), Program("busybox"));
+        hosts_reach_each_other("kind = 'multistage'\nbackends = 2\nbalancer = 'vm'\n", "");
+    }
+
+    #[test]
+    fn through_members_behind_virtual_machines_and_a_bridge() {
+        needs!(Root, Tun, Program("ip"), Program("busybox"));
+        let kind =
+            format!("kind = 'multistage'\nbackends = 2\nbalancer = 'vm'\ninterconnect = 'bridge:{BRIDGE}'\n");
+        let prepare = |home: &Namespace| {
+            home.set("net.ipv6.conf.default.disable_ipv6", "1")?;
+            home.ip(&["link", "add", BRIDGE, "type", "bridge"])?;
+            home.ip(&["link", "set", BRIDGE, "up"])
+        };
+        let (stage, _) =
+            Stage::start_after(RINGROAD, &file(&kind, ""), &["--json"], prepare).expect("it starts");
+        reach_each_other(stage);
+    }
+
+    #[test]
+    fn with_two_tags_behind_virtual_machines() {
+        needs!(Root, Tun, Program("ip"), Program("busybox"));
+        hosts_reach_each_other("kind = 'multistage'\nbackends = 2\nbalancer = 'vm'\n", "outer = 200\n");
     }
 
     #[test]
