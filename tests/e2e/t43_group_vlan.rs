@@ -73,11 +73,11 @@ fn place(address: &str, port: u16) -> SocketAddr {
 }
 
 fn hosts_reach_each_other(kind: &str, outer: &str) {
-    reach_each_other(Stage::start(RINGROAD, &file(kind, outer)).expect("it starts"));
+    reach_each_other(Stage::start(RINGROAD, &file(kind, outer)).expect("it starts"), None);
 }
 
-/// Two hosts talk through the router and the group of a run.
-fn reach_each_other(mut stage: Stage) {
+/// Two hosts talk through the router and the group of a run, beside which there may be a bridge.
+fn reach_each_other(mut stage: Stage, bridge: Option<&str>) {
     let mut host = |side: &str, four: &str, six: &str| {
         let tap = format!("t43l-{side}");
         let host = stage.host(&tap, &format!("{four}.2/24"), &format!("{four}.1")).expect("a host");
@@ -112,6 +112,10 @@ fn reach_each_other(mut stage: Stage) {
     }
     drop(flows);
     [&left, &right].iter().for_each(|host| host.silence_six().expect("it is silent"));
+    // Only what the run has made is to be gone when it ends.
+    for bridge in bridge {
+        stage.home().ip(&["link", "delete", bridge]).expect("deleted");
+    }
     stage.finish_troubled(vec![left, right]).expect("nothing is left");
 }
 
@@ -148,7 +152,7 @@ mod all {
         };
         let (stage, _) =
             Stage::start_after(RINGROAD, &file(&kind, ""), &["--json"], prepare).expect("it starts");
-        reach_each_other(stage);
+        reach_each_other(stage, Some(BRIDGE));
     }
 
     #[test]
