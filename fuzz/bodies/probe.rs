@@ -2,8 +2,7 @@
 //! of two runs.
 //!
 //! The input is a probe in eight octets (member, NIC, NIC that it leaves by, number; an odd number is that of a probe through a strict
-//! filter), then pairs of octets: a place of its frame, and
-//! the bits that change there. It is also taken as a frame itself.
+//! filter), then pairs of octets: a place of its frame, and the bits that change there. It is also taken as a frame itself.
 
 use frame::ipv4;
 use group::probe::{BACK, LEN, SOURCE, strict_source};
