@@ -6,8 +6,8 @@ use std::net::IpAddr;
 
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
 use netlink_packet_route::route::{
-    RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteNextHop, RouteProtocol, RouteScope,
-    RouteType, RouteVia,
+    RouteAddress, RouteAttribute, RouteFlags, RouteHeader, RouteMessage, RouteNextHop, RouteProtocol,
+    RouteScope, RouteType, RouteVia,
 };
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 
@@ -107,6 +107,18 @@ impl Netlink {
         let mut message = route.message();
         message.header.scope = RouteScope::NoWhere;
         self.change(RouteNetlinkMessage::DelRoute(message), 0)
+    }
+
+    /// Looks up an address as the kernel does for a packet of this host; returns the route that it finds, with its own destination.
+    ///
+    /// # Errors
+    /// ENETUNREACH: there is none. EINVAL, EHOSTUNREACH, EACCES: it is a blackhole, unreachable, or prohibited. ENODEV: the kernel is
+    /// older than Linux 4.13, and returns no route of a table.
+    pub fn route_to(&self, ip: IpAddr) -> io::Result<Route> {
+        let host = Prefix { ip, len: if ip.is_ipv4() { 32 } else { 128 } };
+        let mut message = to_network(host);
+        message.header.flags = RouteFlags::FibMatch;
+        self.one(RouteNetlinkMessage::GetRoute(message))
     }
 
     /// Dumps the IPv4 routes for which `keeps` returns true.

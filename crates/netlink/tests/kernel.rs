@@ -161,6 +161,30 @@ fn the_rule_of_a_table_is_moved() {
 }
 
 #[test]
+fn a_look_up_returns_the_route_with_the_longest_prefix() {
+    in_namespace(|| {
+        let kernel = Netlink::open().expect("a socket");
+        let Some(index) = with_interface(&kernel) else { return };
+        kernel.add_address(index, prefix("192.0.2.1/24")).expect("an address");
+        let route = |to: &str, kind, next_hops| {
+            let id = RouteId { table: 254, to: prefix(to), tos: 0, metric: 0 };
+            Route { id, kind, next_hops, group: None, protocol: 114 }
+        };
+        let hop = |via: &str| vec![NextHop { via: Some(at(via)), index, weight: 1 }];
+        let wide = route("10.0.0.0/8", RouteKind::Unicast, hop("192.0.2.253"));
+        let narrow = route("10.1.0.0/16", RouteKind::Unicast, hop("192.0.2.254"));
+        let none = route("10.1.2.0/24", RouteKind::Prohibit, Vec::new());
+        for route in [&wide, &narrow, &none] {
+            kernel.insert_route(route).expect("inserted");
+        }
+        assert_eq!(kernel.route_to(at("10.2.0.1")).expect("a route"), wide);
+        assert_eq!(kernel.route_to(at("10.1.3.1")).expect("a route"), narrow);
+        assert_eq!(errno(kernel.route_to(at("10.1.2.3"))), Some(libc::EACCES));
+        assert_eq!(errno(kernel.route_to(at("11.0.0.1"))), Some(libc::ENETUNREACH));
+    });
+}
+
+#[test]
 fn routes_with_several_next_hops_go_in_and_out() {
     in_namespace(|| {
         let kernel = Netlink::open().expect("a socket");

@@ -5,6 +5,7 @@ mod all;
 mod comes_home;
 mod forwards;
 mod host;
+mod lookups;
 mod pulled;
 mod six;
 mod spread;
