@@ -1,4 +1,4 @@
-//! Objective: a container router (`engine = "lxc"`) forwards in a container that Debian's LXC starts. It can be shown, changed
+//! Objective: a container router (`engine = "lxc"`) forwards both families in a container that Debian's LXC starts. It can be shown, changed
 //! and restarted like other routers, is started again when its container dies, and leaves nothing behind, also after SIGKILL.
 //! Interfaces that somebody deletes or pulls out are made again. Without LXC a one-line error names the package.
 
@@ -258,6 +258,46 @@ mod alone {
             wait_until_it_runs(1);
             assert!(init_of(id).is_some_and(|now| now != init));
             plug_in_both(&stage, &west, &east);
+            stage.finish_troubled(vec![west, east]).expect("nothing is left");
+        }
+
+        /// Gives the hosts IPv6 on their ends of the pairs, and pings through.
+        fn ipv6_passes(west: &Namespace, east: &Namespace) {
+            west.add_six("t41w", "2001:db8:1::2/64", "2001:db8:1::1").expect("IPv6");
+            east.add_six("t41e", "2001:db8:2::2/64", "2001:db8:2::1").expect("IPv6");
+            // The router uses its addresses after it has looked for others that have them.
+            wait_for(|| {
+                let mut ping = west.command("busybox");
+                let done = run(ping.args(["ping", "-c", "1", "-W", "1", "-6", "2001:db8:2::2"]), PATIENCE);
+                done.expect("it ends").status.success().then_some(())
+            });
+            ping(west.command("busybox"), 3, &["-6", "2001:db8:2::2"]).expect("answers");
+        }
+
+        #[test]
+        fn a_container_forwards_ipv6() {
+            support::needs!(
+                Root,
+                Program("ip"),
+                Program("busybox"),
+                Program("nsenter"),
+                Program("lxc-start")
+            );
+            if !Path::new("/proc/sys/net/ipv6").exists() {
+                return println!("SKIPPED: this kernel has no IPv6");
+            }
+            let both = |text: String, four: &str, six: &str| {
+                text.replace(&format!("\"{four}\""), &format!("[\"{four}\", \"{six}\"]"))
+            };
+            let text = both(FILE.to_owned(), "192.0.2.1/24", "2001:db8:1::1/64");
+            let (stage, west, east) = start(&both(text, "198.51.100.1/24", "2001:db8:2::1/64"));
+            wait_until_it_runs(0);
+            plug_in_both(&stage, &west, &east);
+            ipv6_passes(&west, &east);
+            assert!(said(&["restart", "t41"]).contains("router t41 was started anew"));
+            plug_in_both(&stage, &west, &east);
+            ipv6_passes(&west, &east);
+            [&west, &east].iter().for_each(|host| host.silence_six().expect("it is silent"));
             stage.finish_troubled(vec![west, east]).expect("nothing is left");
         }
 

@@ -1,6 +1,6 @@
 //! Objective: flows to a route with three gateways are spread over them by their weights. A gateway that does not answer, or whose
 //! cable is pulled, loses its flows to the others, gets the same ones back when it answers again, and no other flow moves. A trace
-//! names the gateway that a flow has. With each engine.
+//! names the gateway that a flow has. An IPv4 route has a gateway without an IPv4 address. With each engine.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::process::Command;
@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use support::{Counters, Namespace, Running, Stage, needs, run};
+use support::{Counters, Namespace, Running, Stage, needs, ping, run};
 
 const RINGROAD: &str = env!("CARGO_BIN_EXE_ringroad");
 /// Timeout of every step, generous for a busy host.
@@ -118,21 +118,26 @@ impl World {
 
     /// Fate of the first packet of a flow that a trace reports.
     fn traced(&self, flow: usize) -> Value {
-        let port = (FIRST_PORT + flow).to_string();
-        let mut command: Command = self.stage.home().command(RINGROAD);
-        command.args(["trace", "t48.left", "--count", "1", "--seconds", "50", "--json", "--port", &port]);
-        let mut trace = Running::start(&mut command).expect("it starts");
-        let end = Instant::now() + PATIENCE;
-        while !trace.ended().expect("it can be looked at") {
-            assert!(Instant::now() < end, "no packet is traced");
-            self.send(flow);
-            thread::sleep(LOOK);
-        }
-        let done = trace.wait(PATIENCE).expect("it has ended");
-        assert!(done.status.success(), "{}", done.stderr);
-        let first = done.stdout.lines().next().expect("a packet");
-        serde_json::from_str::<Value>(first).expect("JSON")["fate"]["left"].clone()
+        traced(&self.stage, FIRST_PORT + flow, || self.send(flow))
     }
+}
+
+/// Fate of the first packet with this port that a trace of the left NIC reports while it is sent again and again.
+fn traced(stage: &Stage, port: usize, send: impl Fn()) -> Value {
+    let mut command: Command = stage.home().command(RINGROAD);
+    let port = port.to_string();
+    command.args(["trace", "t48.left", "--count", "1", "--seconds", "50", "--json", "--port", &port]);
+    let mut trace = Running::start(&mut command).expect("it starts");
+    let end = Instant::now() + PATIENCE;
+    while !trace.ended().expect("it can be looked at") {
+        assert!(Instant::now() < end, "no packet is traced");
+        send();
+        thread::sleep(LOOK);
+    }
+    let done = trace.wait(PATIENCE).expect("it has ended");
+    assert!(done.status.success(), "{}", done.stderr);
+    let first = done.stdout.lines().next().expect("a packet");
+    serde_json::from_str::<Value>(first).expect("JSON")["fate"]["left"].clone()
 }
 
 /// Opens a socket that returns from each read after a moment.
@@ -213,6 +218,62 @@ fn flows_are_spread(engine: &str) {
     assert_eq!(counters.faults("t48"), [""; 0]);
 }
 
+/// Takes the IPv4 address away from a gateway, which then is reached by its link-local address alone, and gives it a host's behind it.
+fn has_ipv6_alone(gateway: &Namespace, link: &str) {
+    gateway.ip(&["-4", "address", "flush", "dev", link]).expect("no address");
+    // It would answer ARP requests for the address of `lo`.
+    gateway.set("net.ipv4.conf.all.arp_ignore", "8").expect("set");
+    gateway.set("net.ipv6.conf.all.disable_ipv6", "0").expect("set");
+    gateway.ip(&["address", "add", "fe80::9/64", "dev", link, "nodad"]).expect("an address");
+    // It keeps asking until the router uses its address.
+    gateway.set(&format!("net.ipv6.neigh.{link}.mcast_solicit"), "60").expect("set");
+    gateway.ip(&["address", "add", "203.0.113.2/32", "dev", "lo"]).expect("an address");
+    gateway.ip(&["route", "add", "default", "via", "inet6", "fe80::1", "dev", link]).expect("a route");
+}
+
+/// Sends one ping to the far host; returns true if it is answered within a second.
+fn answers(host: &Namespace) -> bool {
+    let mut ping = host.command("busybox");
+    let done = run(ping.args(["ping", "-c", "1", "-W", "1", "203.0.113.2"]), PATIENCE);
+    done.expect("it ends").status.success()
+}
+
+/// IPv4 packets go to a gateway that has a link-local address and no IPv4 address (RFC 8950), and come back.
+fn an_ipv4_route_has_an_ipv6_gateway(engine: &str) {
+    let text = format!(
+        "[[router]]\nname = \"t48\"\nengine = \"{engine}\"\n\
+         [[router.nic]]\nname = \"left\"\nattach = \"tap:t48-left\"\naddress = \"192.0.2.1/24\"\n\
+         [[router.nic]]\nname = \"core\"\nattach = \"tap:t48-core\"\naddress = \"fe80::1/64\"\n\
+         [[router.route]]\nto = \"203.0.113.0/24\"\nvia = \"fe80::9\"\nnic = \"core\"\n"
+    );
+    let mut stage = Stage::start(RINGROAD, &text).expect("it starts");
+    let left = stage.host("t48-left", "192.0.2.2/24", "192.0.2.1").expect("left");
+    let gateway = stage.host("t48-core", "198.51.100.2/24", "198.51.100.1").expect("a gateway");
+    has_ipv6_alone(&gateway, "t48-core");
+    // The router uses its own address after it has looked for others that have it.
+    let end = Instant::now() + PATIENCE;
+    while !answers(&left) {
+        assert!(Instant::now() < end, "no ping is answered");
+    }
+    let said = ping(left.command("busybox"), 3, &["203.0.113.2"]).expect("answers");
+    assert_eq!(said.matches("ttl=63").count(), 3, "{said}");
+    let (flow, to) = (socket(&left, &format!("192.0.2.2:{FIRST_PORT}")), FAR);
+    let told = traced(&stage, FIRST_PORT, || {
+        let _ = flow.send_to(b"through", to);
+    });
+    assert!(told["nic"] == "t48.core" && told["via"] == "fe80::9", "{told}");
+    gateway.silence_six().expect("it is silent");
+    let done = stage.finish_troubled(vec![left, gateway]).expect("nothing is left");
+    let counters = Counters::of(done.stdout.lines()).expect("counters");
+    assert_eq!(counters.faults("t48"), [""; 0]);
+}
+
+#[test]
+fn a_process_has_an_ipv6_gateway_for_ipv4() {
+    needs!(Root, Tun, Program("ip"), Program("busybox"));
+    an_ipv4_route_has_an_ipv6_gateway("process");
+}
+
 #[test]
 fn a_virtual_machine_spreads_flows() {
     needs!(Root, Kvm, Tun, Program("ip"));
@@ -226,5 +287,11 @@ mod all {
     fn a_process_spreads_flows() {
         needs!(Root, Tun, Program("ip"));
         flows_are_spread("process");
+    }
+
+    #[test]
+    fn a_virtual_machine_has_an_ipv6_gateway_for_ipv4() {
+        needs!(Root, Kvm, Tun, Program("ip"), Program("busybox"));
+        an_ipv4_route_has_an_ipv6_gateway("kvm");
     }
 }

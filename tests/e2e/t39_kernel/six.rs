@@ -1,6 +1,7 @@
 //! Objective: a kernel router forwards IPv6 beside IPv4. Its IPv6 addresses, routes and neighbours, and routes of a type, change
-//! while it forwards. A filter of IPv6 sources, which the kernel does not have, is refused in one line. Hosts behind it configure
-//! themselves by its router advertisements, and look for another router when it sends none or does not forward any more.
+//! while it forwards. An IPv4 route has an IPv6 gateway. A filter of IPv6 sources, which the kernel does not have, is refused in one
+//! line. Hosts behind it configure themselves by its router advertisements, and look for another router when it sends none or does not
+//! forward any more.
 
 use std::path::Path;
 
@@ -47,16 +48,15 @@ fn settle(host: &Namespace, link: &str, (four, six): (&str, &str)) {
     }
 }
 
-/// A run of [`file`] with a host on each side.
-fn start() -> World {
+/// A run of a file like [`file`], with a host on each side, of which the western one is configured.
+fn start(text: &str) -> World {
     let hosts = |_: &Namespace| Ok((host("t39-west"), host("t39-east")));
-    let started = Stage::start_with_names_after(RINGROAD, &file(), &["--json"], hosts);
+    let started = Stage::start_with_names_after(RINGROAD, text, &["--json"], hosts);
     let (stage, (west, east)) = started.expect("it starts");
     // All interfaces exist by then.
     wait_for(|| stage.client().ok());
     stage.home().ip(&["link", "set", "t39e", "netns", east.name()]).expect("moved");
     settle(&west, "t39w", ("192.0.2", "2001:db8:1"));
-    settle(&east, "t39e", ("198.51.100", "2001:db8:2"));
     World { stage, west, east }
 }
 
@@ -79,7 +79,8 @@ fn both_families_are_forwarded_and_changed() {
     if !Path::new("/proc/sys/net/ipv6").exists() {
         return println!("SKIPPED: this kernel has no IPv6");
     }
-    let world = start();
+    let world = start(&file());
+    settle(&world.east, "t39e", ("198.51.100", "2001:db8:2"));
     pings(&world);
     assert!(said(&["show", "t39"]).contains("2001:db8:1::1/64"));
     let counters = world.stage.wait_for_counters(|counters| counters.get("t39.ip6.forwarded") >= 6);
@@ -177,5 +178,35 @@ fn hosts_behind_it_configure_themselves() {
     said(&["set", "t39", "forwarding=true"]);
     wait_for(|| has_router(&world).then_some(()));
     said(&["stop", "t39"]);
+    world.finish_troubled();
+}
+
+#[test]
+fn an_ipv4_route_has_a_gateway_without_ipv4() {
+    support::needs!(Root, Program("ip"), Program("busybox"), Program("nsenter"));
+    if !Path::new("/proc/sys/net/ipv6").exists() {
+        return println!("SKIPPED: this kernel has no IPv6");
+    }
+    let text = file().replace("\"198.51.100.1/24\", ", "")
+        + "[[router.route]]\nto = \"203.0.113.0/24\"\nvia = \"fe80::9\"\nnic = \"east\"\n";
+    let world = start(&text);
+    let east = &world.east;
+    east.ip(&["link", "set", "t39e", "up"]).expect("up");
+    east.ip(&["address", "add", "fe80::9/64", "dev", "t39e"]).expect("an address");
+    east.ip(&["address", "add", &format!("{EAST}/64"), "dev", "t39e"]).expect("an address");
+    east.ip(&["address", "add", "203.0.113.2/32", "dev", "lo"]).expect("an address");
+    east.set("net.ipv6.neigh.t39e.mcast_solicit", "60").expect("set");
+    let back = ["route", "add", "default", "via", "inet6", "2001:db8:2::1", "dev", "t39e"];
+    east.ip(&back).expect("a route");
+    let answers = || {
+        let mut ping = world.west.command("busybox");
+        let done = run(ping.args(["ping", "-c", "1", "-W", "1", "203.0.113.2"]), PATIENCE);
+        done.expect("it ends").status.success()
+    };
+    wait_for(|| answers().then_some(()));
+    let said = ping(world.west.command("busybox"), 3, &["203.0.113.2"]).expect("answers");
+    assert_eq!(said.matches("ttl=63").count(), 3, "{said}");
+    let neighbours = world.inside(&["-4", "neigh", "show", "dev", "east"]);
+    assert!(neighbours.is_empty(), "nobody is asked for by ARP there: {neighbours}");
     world.finish_troubled();
 }
