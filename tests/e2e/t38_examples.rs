@@ -2,16 +2,25 @@
 //! unchanged, its routers forward, it ends well and leaves nothing behind. Each file is in the index, and there is an example of
 //! each kind of attachment, engine and policy, and of each key about CPUs, that a file can have.
 
-mod script;
 mod session;
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use support::{Namespace, Need, missing};
 
 use session::Session;
+
+/// Folder of all examples.
+fn folder() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("examples")
+}
+
+/// Text of an example.
+fn text(file: &str) -> String {
+    fs::read_to_string(folder().join(file)).unwrap_or_else(|error| panic!("{file}: {error}"))
+}
 
 /// Requirement of an example.
 #[derive(Clone, Copy, Debug)]
@@ -190,8 +199,7 @@ mod all {
 
 /// Names of all examples.
 fn files() -> BTreeSet<String> {
-    let entries =
-        fs::read_dir(script::folder()).expect("examples").map(|entry| entry.expect("a file").file_name());
+    let entries = fs::read_dir(folder()).expect("examples").map(|entry| entry.expect("a file").file_name());
     entries.filter_map(|name| name.into_string().ok()).filter(|name| name.ends_with(".toml")).collect()
 }
 
@@ -200,7 +208,7 @@ fn each_has_a_test_and_a_line_in_the_index() {
     let tested =
         [each::FILES, alone::FILES, all::FILES, all::alone::FILES].concat().into_iter().map(str::to_owned);
     assert_eq!(tested.collect::<BTreeSet<_>>(), files());
-    let index = script::text("README.md");
+    let index = text("README.md");
     for file in files() {
         let row = format!("| [{file}]({file}) | ");
         assert_eq!(index.lines().filter(|line| line.starts_with(&row)).count(), 1, "{row}");
@@ -211,7 +219,7 @@ fn each_has_a_test_and_a_line_in_the_index() {
 fn there_is_one_of_each_kind() {
     let (mut seen, mut keys) = (BTreeSet::new(), BTreeSet::new());
     for file in files() {
-        let text = script::text(&file);
+        let text = text(&file);
         let plan = config::parse(&text, &file).unwrap_or_else(|errors| panic!("{errors}"));
         seen.extend(plan.nics().map(|(_, nic)| nic.attach.kind()));
         seen.extend(plan.routers.iter().filter_map(|router| router.engine).map(config::Engine::name));

@@ -9,10 +9,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use config::{Plan, Router};
-use support::{Counters, Finished, Namespace, Need, Ovs, Running, Signal, Traces, alone, missing, run};
+use support::{
+    Counters, Finished, Namespace, Need, Ovs, Running, Script, Signal, Traces, alone, missing, run,
+};
 use tempfile::TempDir;
 
-use super::script::{self, Script};
+use super::{folder, text};
 
 const RINGROAD: &str = env!("CARGO_BIN_EXE_ringroad");
 /// Timeout of every step, generous for a busy host.
@@ -62,7 +64,7 @@ impl Session {
         for name in ["groups", "bin", "state"] {
             fs::create_dir(at(name)).expect("a folder");
         }
-        symlink(script::folder(), at("examples")).expect("a link");
+        symlink(folder(), at("examples")).expect("a link");
         symlink(RINGROAD, at("bin/ringroad")).expect("a link");
         if missing(&[Need::Program("ping")]).is_some() {
             symlink("/bin/busybox", at("bin/ping")).expect("a link");
@@ -76,8 +78,8 @@ impl Session {
 
     /// Plays a file as its comment says, and ends it: the run must start, forward, end well and leave no link behind.
     pub(super) fn play(&mut self, file: &str) {
-        let plan = config::parse(&script::text(file), file).unwrap_or_else(|errors| panic!("{errors}"));
-        let Script { before, run: words, after } = Script::of(file);
+        let plan = config::parse(&text(file), file).unwrap_or_else(|errors| panic!("{errors}"));
+        let Script { before, run: words, after } = Script::of(file, &text);
         if plan.nics().any(|(_, nic)| nic.attach.kind() == "ovs") {
             self.ovs = Some(Ovs::start(&self.home).expect("Open vSwitch"));
         }

@@ -1,12 +1,13 @@
 //! Objective: with a kernel that has 802.1Q, its VLANs are those of our routers: hosts in a VLAN of a TAP, with one tag and with two,
-//! send large packets through a router of ours; a kernel router has such VLANs itself, and advertises itself in them.
+//! send large packets through a router of ours; a kernel router has such VLANs itself, and advertises itself in them. The example does
+//! what its comment says.
 
 use std::net::SocketAddr;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use inbox::ping;
-use support::{Namespace, Stage, transfer};
+use support::{Counters, Finished, Namespace, Script, Stage, run, transfer};
 
 /// Timeout of every step, generous for software emulation on a busy host.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -14,6 +15,8 @@ const PATIENCE: Duration = Duration::from_secs(120);
 const OCTETS: usize = 500_000;
 const RIGHT: &str = "198.51.100.2";
 const PORT: u16 = 7028;
+/// The source tree is not there inside.
+const EXAMPLE: &str = include_str!("../../../examples/vlan.toml");
 
 fn ip(host: &Namespace, words: &str) {
     host.ip(&words.split(' ').collect::<Vec<_>>()).expect("it is done");
@@ -159,4 +162,50 @@ fn hosts_in_a_vlan_of_a_kernel_router_configure_themselves() {
     }
     ip(&west, "link delete guests");
     stage.finish_troubled(vec![west]).expect("nothing is left");
+}
+
+/// Runs a line of the example's comment beside its run; what it does to network namespaces others see.
+fn command(home: &Namespace, line: &str) -> Finished {
+    // The box has no other ping.
+    let line = if line.starts_with("ping ") { format!("busybox {line}") } else { line.to_owned() };
+    let mut shell = home.command_with_names("sh");
+    run(shell.args(["-c", &format!("set -e; {line}")]), PATIENCE).expect("it ends")
+}
+
+#[test]
+fn the_example_does_what_its_comment_says() {
+    support::needs!(Root, Tun, Program("ip"), Program("busybox"));
+    if !inbox::inside() {
+        println!("SKIPPED: not in the box, whose kernel has 802.1Q");
+        return;
+    }
+    let script = Script::of("vlan.toml", &|_| EXAMPLE.to_owned());
+    assert!(script.before.is_empty(), "{script:?}");
+    let (last, first) = script.after.split_last().expect("something is tried");
+    let stage = Stage::start_with(&inbox::ringroad(), EXAMPLE, &["--json"]).expect("it starts");
+    // Its TAPs exist by then.
+    stage.wait_for_counters(|_| true).expect("it counts");
+    for line in first {
+        let done = command(stage.home(), line);
+        assert!(done.status.success(), "{line}: {}", done.stderr);
+    }
+    let right = Namespace::adopt("right");
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let done = command(stage.home(), last);
+        if done.status.success() {
+            break;
+        }
+        assert!(Instant::now() < end, "{last}: {}{}", done.stdout, done.stderr);
+        thread::sleep(Duration::from_millis(100));
+    }
+    [stage.home(), &right].iter().for_each(|host| host.silence_six().expect("it is silent"));
+    let done = stage.finish_troubled(vec![right]).expect("nothing is left");
+    let counters = Counters::of(done.stdout.lines()).expect("counters");
+    assert_eq!(counters.faults("edge"), [""; 0]);
+    for way in ["in", "out"] {
+        let end = format!(".guests.vlan.{way}_frames");
+        let moved = counters.sum(|name| name.starts_with("edge.") && name.ends_with(&end));
+        assert!(moved > 0, "{way}: {counters:?}");
+    }
 }

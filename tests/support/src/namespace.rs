@@ -38,6 +38,11 @@ impl Namespace {
         Ok(namespace)
     }
 
+    /// Takes over one with this name that a command has added; it is removed on drop.
+    pub fn adopt(name: &str) -> Self {
+        Self { name: name.to_owned() }
+    }
+
     /// Name of the namespace.
     pub fn name(&self) -> &str {
         &self.name
