@@ -1,13 +1,14 @@
-//! Objective: routers with FRR as their control plane find their routes by OSPF and BGP, and forward by them; FRR's namespace forwards
-//! nothing, each question of a host has one answer, packets are forwarded while zebra is killed and starts again, and flows leave a
-//! link at once that BFD does not hear. Kernel and container routers have FRR where they forward; a group has one FRR for all its
-//! members. By VRRP a router takes over the addresses of another one.
+//! Objective: routers with FRR as their control plane find their routes by OSPF, OSPFv3 and BGP, also unnumbered, and forward by them,
+//! with each engine and NIC model; FRR's namespace forwards nothing, each question of a host has one answer, packets are forwarded
+//! while zebra is killed and starts again, and flows leave a link at once that BFD does not hear. Kernel and container routers have
+//! FRR where they forward; a group has one FRR for all its members. By VRRP a router takes over the addresses of another one.
 
 mod flood;
 mod group;
 mod kernel;
 mod pair;
 mod plain;
+mod six;
 mod vrrp;
 
 use std::collections::BTreeMap;
@@ -167,6 +168,22 @@ fn sorted_adds_up(counters: &Counters, nic: &str) {
     assert!(sorted_for_control(counters, nic) > 0, "{nic}: nothing was for its control plane");
 }
 
+/// How the routers of a chain run, and their addresses as the file gives them: at the host, at both ends of the link between
+/// them, and at the plain router.
+#[derive(Clone, Copy)]
+struct Way {
+    engine: &'static str,
+    model: &'static str,
+    addresses: [&'static str; 4],
+}
+
+/// Processes with virtio-net, and IPv4 alone.
+const USUAL: Way = Way {
+    engine: "process",
+    model: "virtio-net",
+    addresses: ["\"192.0.2.1/24\"", "\"10.0.12.1/30\"", "\"10.0.12.2/30\"", "\"10.0.23.1/30\""],
+};
+
 /// Host, two routers, and a plain one with an address behind it.
 struct Chain {
     stage: Stage,
@@ -177,7 +194,11 @@ struct Chain {
 
 impl Chain {
     /// `west` is the router next to the host; both routers run FRR with the configurations that are given.
-    fn start((west, first): (&str, &str), (east, second): (&str, &str)) -> Self {
+    fn start(first: (&str, &str), second: (&str, &str)) -> Self {
+        Self::start_as(&USUAL, first, second)
+    }
+
+    fn start_as(way: &Way, (west, first): (&str, &str), (east, second): (&str, &str)) -> Self {
         let files = tempfile::tempdir().expect("a folder");
         let path = |name: &str, text: &str| {
             let path = files.path().join(format!("{name}.conf"));
@@ -186,19 +207,24 @@ impl Chain {
         };
         let (first, second) = (path(west, first), path(east, second));
         let router = |name: &str, frr: &str| {
-            format!("[[router]]\nname = \"{name}\"\nengine = \"process\"\ncontrol = {{ frr = \"{frr}\" }}\n")
+            let engine = way.engine;
+            format!("[[router]]\nname = \"{name}\"\nengine = \"{engine}\"\ncontrol = {{ frr = \"{frr}\" }}\n")
         };
         let nic = |name: &str, attach: &str, address: &str| {
-            format!("[[router.nic]]\nname = \"{name}\"\nattach = \"{attach}\"\naddress = \"{address}\"\n")
+            let model = way.model;
+            format!(
+                "[[router.nic]]\nname = \"{name}\"\nmodel = \"{model}\"\nattach = \"{attach}\"\naddress = {address}\n"
+            )
         };
+        let [lan, core, other, out] = way.addresses;
         let file = [
             format!("[switch.{west}]\n"),
             router(west, &first),
-            nic("lan", &format!("tap:{west}"), "192.0.2.1/24"),
-            nic("core", &format!("switch:{west}"), "10.0.12.1/30"),
+            nic("lan", &format!("tap:{west}"), lan),
+            nic("core", &format!("switch:{west}"), core),
             router(east, &second),
-            nic("core", &format!("switch:{west}"), "10.0.12.2/30"),
-            nic("out", &format!("tap:{east}"), "10.0.23.1/30"),
+            nic("core", &format!("switch:{west}"), other),
+            nic("out", &format!("tap:{east}"), out),
         ];
         let mut stage = Stage::start(RINGROAD, &file.concat()).expect("it starts");
         let near = stage.host(west, "192.0.2.2/24", "192.0.2.1").expect("a host");
@@ -217,10 +243,13 @@ impl Chain {
 #[test]
 fn two_routers_and_a_plain_one_find_their_way_by_ospf() {
     needs!(Root, Tun, Program("ip"), Program("busybox"), Program("vtysh"));
-    let (west, east) = ("t45-west", "t45-east");
+    all_find_their_way_by_ospf(&USUAL, ("t45-west", "t45-east"));
+}
+
+fn all_find_their_way_by_ospf(way: &Way, (west, east): (&str, &str)) {
     let quick = |id, links: &[&str], passive: &[&str]| ospf(id, links, passive) + QUICK;
-    let chain =
-        Chain::start((west, &quick(1, &["core"], &["lan"])), (east, &quick(2, &["core", "out"], &[])));
+    let (first, second) = (quick(1, &["core"], &["lan"]), quick(2, &["core", "out"], &[]));
+    let chain = Chain::start_as(way, (west, &first), (east, &second));
     let plain = Plain::start(&chain.plain, &quick(3, &[east], &["lo"]));
     let mut client = chain.client();
     let found = wait_for_route(&mut client, west, (FAR, "ospf"));
@@ -240,10 +269,11 @@ fn two_routers_and_a_plain_one_find_their_way_by_ospf() {
     assert!(full.iter().all(|one| one.protocol == "ospf"), "{full:?}");
     assert_eq!([west, east].map(forwarded_by_kernel), [0, 0]);
     let counters = chain.stage.wait_for_counters(|_| true).expect("counters");
-    assert!(counters.get("t45-west.core.punt.routing") > 0);
-    assert!(counters.get("t45-west.fpm.routes_added") > 0, "zebra has sent routes");
-    assert!(counters.get("t45-west.control.routes_set") > 0, "the router was told of them");
-    sorted_adds_up(&counters, "t45-west.core");
+    let counted = |name: &str| counters.get(&format!("{west}.{name}"));
+    assert!(counted("core.punt.routing") > 0);
+    assert!(counted("fpm.routes_added") > 0, "zebra has sent routes");
+    assert!(counted("control.routes_set") > 0, "the router was told of them");
+    sorted_adds_up(&counters, &format!("{west}.core"));
     drop(plain);
     let counters = chain.stage.finish(vec![chain.near, chain.plain]).expect("nothing is left");
     assert_eq!([west, east].map(|router| counters.faults(router)), [Vec::<String>::new(), Vec::new()]);
@@ -270,6 +300,25 @@ pub(super) fn kill(process: u32) {
 
 mod all {
     use super::*;
+
+    #[test]
+    fn ospf_by_e1000s() {
+        needs!(Root, Tun, Program("ip"), Program("busybox"), Program("vtysh"));
+        all_find_their_way_by_ospf(&Way { model: "e1000", ..USUAL }, ("t45-w7", "t45-e7"));
+    }
+
+    #[test]
+    fn ospf_by_virtual_machines() {
+        needs!(Root, Kvm, Tun, Program("ip"), Program("busybox"), Program("vtysh"));
+        all_find_their_way_by_ospf(&Way { engine: "kvm", ..USUAL }, ("t45-w8", "t45-e8"));
+    }
+
+    #[test]
+    fn ospf_by_virtual_machines_with_e1000s() {
+        needs!(Root, Kvm, Tun, Program("ip"), Program("busybox"), Program("vtysh"));
+        let way = Way { engine: "kvm", model: "e1000", ..USUAL };
+        all_find_their_way_by_ospf(&way, ("t45-w9", "t45-e9"));
+    }
 
     #[test]
     fn no_packet_is_lost_while_zebra_is_killed() {
