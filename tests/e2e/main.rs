@@ -23,6 +23,7 @@ mod t19_e1000;
 mod t19_e1000_mixed;
 mod t19_e1000_offload;
 mod t20_qemu_e1000;
+mod t20_qemu_vlans;
 mod t21_station;
 mod t22_livelock;
 mod t23_offload;

@@ -58,6 +58,7 @@ fn run(case: Case) -> Seen {
         vcpus: case.vcpus,
         mac: [0x52, 0x54, 0, 0, 0, 1],
         moderates: case.itr != 0,
+        linked: false,
     })
     .expect("QEMU starts");
     let (since, teller) = (Instant::now(), &pc.shared().vcpus[0]);

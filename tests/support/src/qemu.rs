@@ -1,9 +1,11 @@
 //! Stock QEMU with one e1000: a device that is not ours, for a driver that is. It uses software emulation, so it shows
-//! what happens but not how fast. Its trace records each register access; frames that the device sends are in a capture.
+//! what happens but not how fast. Its trace records each register access; frames that the device sends are in a capture, or
+//! arrive at a socket, by which frames are sent to it as well.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::unix::net::UnixDatagram;
 use std::process::{self, Command};
 use std::time::Duration;
 
@@ -36,6 +38,8 @@ pub struct Machine<'a> {
     pub mac: [u8; 6],
     /// True if the device follows ITR.
     pub moderates: bool,
+    /// True if it is linked to this process, by [`Qemu::send`] and [`Qemu::receive`]; QEMU waits while frames are not received.
+    pub linked: bool,
 }
 
 /// Kind of register access.
@@ -51,7 +55,14 @@ pub enum Access {
 pub struct Qemu {
     running: Running,
     folder: TempDir,
+    link: Option<UnixDatagram>,
 }
+
+/// Names of the sockets at both ends of the link.
+const OURS: &str = "ours";
+const THEIRS: &str = "theirs";
+/// Longest frame that is received.
+const LONGEST: usize = 1 << 16;
 
 /// Observations of a QEMU run.
 #[derive(Clone, Debug, Default)]
@@ -76,13 +87,37 @@ impl Qemu {
         command.args(["-accel", "tcg,thread=multi", "-smp", &machine.vcpus.to_string()]);
         command.args(["-machine", "q35,memory-backend=ram", "-m", &format!("{len}b"), "-bios", &file("rom")]);
         command.args(["-object", &format!("memory-backend-file,id=ram,share=on,size={len},mem-path={ram}")]);
-        command.args(["-netdev", "hubport,id=net,hubid=0"]);
+        let link = machine.linked.then(|| UnixDatagram::bind(file(OURS))).transpose();
+        let link = link.context("cannot bind a socket")?;
+        let netdev = match &link {
+            Some(_) => format!(
+                "dgram,id=net,local.type=unix,local.path={},remote.type=unix,remote.path={}",
+                file(THEIRS),
+                file(OURS)
+            ),
+            None => "hubport,id=net,hubid=0".to_owned(),
+        };
+        command.args(["-netdev", &netdev]);
         command
             .args(["-device", &format!("e1000,netdev=net,addr=1,romfile=,mac={mac},mitigation={moderates}")]);
         command.args(["-object", &format!("filter-dump,id=dump,netdev=net,file={}", file("frames"))]);
         command.args(["-trace", "memory_region_ops_read", "-trace", "memory_region_ops_write"]);
         command.args(["-D", &file("accesses")]);
-        Ok(Self { running: Running::start(&mut command)?, folder })
+        Ok(Self { running: Running::start(&mut command)?, folder, link })
+    }
+
+    /// Sends a frame to the device. Returns false if it was not sent: QEMU does not listen yet, or there is no link.
+    pub fn send(&self, frame: &[u8]) -> bool {
+        let place = self.folder.path().join(THEIRS);
+        self.link.as_ref().is_some_and(|link| link.send_to(frame, place).is_ok())
+    }
+
+    /// Receives a frame that the device has sent; `None`: there is none within this time.
+    pub fn receive(&self, within: Duration) -> Result<Option<Vec<u8>>> {
+        let link = self.link.as_ref().context("the device is not linked")?;
+        link.set_read_timeout(Some(within))?;
+        let mut frame = vec![0; LONGEST];
+        Ok(link.recv(&mut frame).ok().map(|len| frame[..len].to_vec()))
     }
 
     /// Returns true if it has ended by itself.

@@ -23,7 +23,8 @@ fn sent_by_qemu(wish: &Wish) -> Vec<Vec<u8>> {
         MachineConfig { name: "outside".to_owned(), ram: 32 << 20, fib: None, group: None, info: info(wish) };
     let pc = Pc::new(config, 1_000_000).expect("a machine");
     let (rom, ram) = (pc.rom(), pc.ram().expect("RAM"));
-    let machine = Machine { rom, ram, ram_len: pc.ram_len(), vcpus: wish.vcpus, mac: MAC, moderates: false };
+    let (ram_len, vcpus) = (pc.ram_len(), wish.vcpus);
+    let machine = Machine { rom, ram, ram_len, vcpus, mac: MAC, moderates: false, linked: false };
     let mut qemu = Qemu::start(&machine).expect("QEMU starts");
     let (since, counters) = (Instant::now(), &pc.shared().vcpus[0].nics[0]);
     while (counters.tx_frames.get() as usize) < FRAMES {
