@@ -13,8 +13,6 @@ use support::RandomTimes;
 use crate::host::prefix;
 use crate::stays::router_has_no_ipv6;
 
-/// Random changes of the routes of one address family.
-const CHANGES: usize = 2000;
 /// Changes between two comparisons.
 const BETWEEN: usize = 50;
 /// Prefixes whose borders are looked up at each comparison; as many again need not be routes.
@@ -26,6 +24,8 @@ trait Ours {
     const BITS: u8;
     /// Network that addresses are chosen from.
     const NET: (u128, u8);
+    /// Number of random changes.
+    const CHANGES: usize;
 
     fn ip(number: u128) -> IpAddr;
     /// Address of a gateway on the link.
@@ -42,6 +42,7 @@ trait Ours {
 impl Ours for Rib<'static> {
     const BITS: u8 = 32;
     const NET: (u128, u8) = (10 << 24, 8);
+    const CHANGES: usize = 2000;
 
     fn ip(number: u128) -> IpAddr {
         Ipv4Addr::from(number as u32).into()
@@ -77,6 +78,8 @@ impl Ours for Rib<'static> {
 impl Ours for fib::six::Rib<'static> {
     const BITS: u8 = 128;
     const NET: (u128, u8) = (0x2001_0db8 << 96, 32);
+    // A change of a short route builds all longer ones anew.
+    const CHANGES: usize = 600;
 
     fn ip(number: u128) -> IpAddr {
         Ipv6Addr::from(number).into()
@@ -125,7 +128,7 @@ fn four() -> Rib<'static> {
         next_hops: words(NEXT_HOPS).try_into().expect("its length"),
         buckets: words(BUCKETS).try_into().expect("its length"),
         tbl24: short_words(TBL24).try_into().expect("its length"),
-        tbl8: short_words(CHANGES * GROUP),
+        tbl8: short_words((1 << 11) * GROUP),
     })
 }
 
@@ -136,7 +139,7 @@ fn six() -> fib::six::Rib<'static> {
         next_hops: words(HOP_WORDS * NEXT_HOPS).try_into().expect("its length"),
         buckets: words(BUCKETS).try_into().expect("its length"),
         root: words(ROOT).try_into().expect("its length"),
-        nodes: words(8 * CHANGES * NODE),
+        nodes: words((1 << 13) * NODE),
         ranges: words(1 << 20),
     })
 }
@@ -191,7 +194,7 @@ struct Both<T> {
 impl<T: Ours> Both<T> {
     /// Makes all changes, and compares again and again.
     fn play(mut self) {
-        for n in 1..=CHANGES {
+        for n in 1..=T::CHANGES {
             self.change();
             self.ours.reclaim();
             if n.is_multiple_of(BETWEEN) {
@@ -217,13 +220,16 @@ impl<T: Ours> Both<T> {
         self.routes.keys().nth(nth).copied()
     }
 
-    /// A prefix of any length, half of them within a route or around one.
+    /// A prefix of any length, but rarely a short one, which concerns a large part of a table. Half of them are within a route or
+    /// around one.
     fn some_prefix(&mut self) -> (u128, u8) {
         let near = self.some_route().filter(|_| self.random.below(2) == 0);
         let (net, fixed) = near.unwrap_or(T::NET);
         let bits = (0..4).fold(0_u128, |bits, _| bits << 32 | u128::from(self.random.below(1 << 32)));
         let ip = net | bits & mask(T::BITS, T::BITS) & !mask(T::BITS, fixed);
-        let len = self.random.below(u64::from(T::BITS) + 1) as u8;
+        let all = u64::from(T::BITS);
+        let least = if self.random.below(8) == 0 { 0 } else { all / 4 };
+        let len = (least + self.random.below(all + 1 - least)) as u8;
         (ip & mask(T::BITS, len), len)
     }
 
