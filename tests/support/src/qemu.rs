@@ -61,6 +61,8 @@ pub struct Qemu {
 /// Names of the sockets at both ends of the link.
 const OURS: &str = "ours";
 const THEIRS: &str = "theirs";
+/// Time for QEMU to take a frame: it leaves frames where they are until its device receives.
+const TAKEN: Duration = Duration::from_millis(500);
 /// Longest frame that is received.
 const LONGEST: usize = 1 << 16;
 
@@ -89,6 +91,7 @@ impl Qemu {
         command.args(["-object", &format!("memory-backend-file,id=ram,share=on,size={len},mem-path={ram}")]);
         let link = machine.linked.then(|| UnixDatagram::bind(file(OURS))).transpose();
         let link = link.context("cannot bind a socket")?;
+        link.iter().try_for_each(|link| link.set_write_timeout(Some(TAKEN)))?;
         let netdev = match &link {
             Some(_) => format!(
                 "dgram,id=net,local.type=unix,local.path={},remote.type=unix,remote.path={}",
@@ -106,7 +109,7 @@ impl Qemu {
         Ok(Self { running: Running::start(&mut command)?, folder, link })
     }
 
-    /// Sends a frame to the device. Returns false if it was not sent: QEMU does not listen yet, or there is no link.
+    /// Sends a frame to the device. Returns false if it was not sent: QEMU does not listen yet or takes no more, or there is no link.
     pub fn send(&self, frame: &[u8]) -> bool {
         let place = self.folder.path().join(THEIRS);
         self.link.as_ref().is_some_and(|link| link.send_to(frame, place).is_ok())

@@ -14,7 +14,7 @@ use crate::host::prefix;
 use crate::stays::router_has_no_ipv6;
 
 /// Changes between two comparisons.
-const BETWEEN: usize = 50;
+const BETWEEN: usize = 25;
 /// Prefixes whose borders are looked up at each comparison; as many again need not be routes.
 const COMPARED: usize = 25;
 
@@ -79,7 +79,7 @@ impl Ours for fib::six::Rib<'static> {
     const BITS: u8 = 128;
     const NET: (u128, u8) = (0x2001_0db8 << 96, 32);
     // A change of a short route builds all longer ones anew.
-    const CHANGES: usize = 600;
+    const CHANGES: usize = 300;
 
     fn ip(number: u128) -> IpAddr {
         Ipv6Addr::from(number).into()
@@ -220,15 +220,19 @@ impl<T: Ours> Both<T> {
         self.routes.keys().nth(nth).copied()
     }
 
-    /// A prefix of any length, but rarely a short one, which concerns a large part of a table. Half of them are within a route or
-    /// around one.
+    /// A prefix of any length, but rarely a short one, which concerns a large part of a table, unless it is the default route. Half
+    /// of them are within a route or around one.
     fn some_prefix(&mut self) -> (u128, u8) {
+        let all = u64::from(T::BITS);
+        let least = match self.random.below(16) {
+            0 => return (0, 0),
+            1 => 0,
+            _ => all * 3 / 8,
+        };
         let near = self.some_route().filter(|_| self.random.below(2) == 0);
         let (net, fixed) = near.unwrap_or(T::NET);
         let bits = (0..4).fold(0_u128, |bits, _| bits << 32 | u128::from(self.random.below(1 << 32)));
         let ip = net | bits & mask(T::BITS, T::BITS) & !mask(T::BITS, fixed);
-        let all = u64::from(T::BITS);
-        let least = if self.random.below(8) == 0 { 0 } else { all / 4 };
         let len = (least + self.random.below(all + 1 - least)) as u8;
         (ip & mask(T::BITS, len), len)
     }
