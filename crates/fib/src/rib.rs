@@ -205,6 +205,12 @@ impl<'a> Rib<'a> {
         Ok(())
     }
 
+    /// Returns the prefix and the length of the longest route that has an address.
+    pub fn route_of(&self, ip: u32) -> Option<(u32, u8)> {
+        let mut by_length = (0..=32).rev().map(|len| (ip & mask(len), len));
+        by_length.find(|route| self.routes.contains_key(route))
+    }
+
     /// Tells readers that an IPv6 table lies in the same memory, at this offset in octets.
     pub fn announce_six(&self, at: u64) {
         self.memory.header.six_at.store(at, Release);

@@ -42,10 +42,15 @@ fn lookup(table: &Table<'_>, ip: u32) -> NextHop {
 }
 
 /// Longest prefix match by a scan of all routes.
-fn naive(routes: &[(u32, u8, u32)], ip: u32) -> NextHop {
+fn longest(routes: &[(u32, u8, u32)], ip: u32) -> Option<(u32, u8, u32)> {
     let covers = |prefix: u32, len: u8| len == 0 || (ip ^ prefix) >> (32 - u32::from(len)) == 0;
-    let best = routes.iter().filter(|(prefix, len, _)| covers(*prefix, *len)).max_by_key(|(_, len, _)| *len);
-    best.map_or(NextHop::None, |(_, _, gateway)| via(*gateway))
+    let covering = routes.iter().copied().filter(|(prefix, len, _)| covers(*prefix, *len));
+    covering.max_by_key(|(_, len, _)| *len)
+}
+
+/// Next hop by the longest prefix match.
+fn naive(routes: &[(u32, u8, u32)], ip: u32) -> NextHop {
+    longest(routes, ip).map_or(NextHop::None, |(_, _, gateway)| via(gateway))
 }
 
 #[test]
@@ -327,6 +332,8 @@ proptest! {
         });
         for ip in borders.chain(probes.iter().map(|p| 0x0a00_0000 | p & 0x0003_ffff)).chain(probes.iter().copied()) {
             prop_assert_eq!(lookup(&table, ip), naive(&routes, ip), "{:#x}", ip);
+            let route = longest(&routes, ip).map(|(prefix, len, _)| (prefix, len));
+            prop_assert_eq!(rib.route_of(ip), route, "{:#x}", ip);
         }
         for (prefix, len, _) in routes {
             rib.remove(prefix, len).unwrap();

@@ -202,6 +202,22 @@ impl RouteTable {
         }
     }
 
+    /// Returns the network and the length of the longest route of a table that has an address. `None`: there is none, or another
+    /// process has the list of routes ([`RouteTable::view`]).
+    pub fn route_of(&self, table: usize, ip: IpAddr) -> Option<(IpAddr, u8)> {
+        let tables = self.tables.get(table)?;
+        match ip {
+            IpAddr::V4(ip) => {
+                let route = lock(&tables.four).route_of(ip.to_bits());
+                route.map(|(network, len)| (Ipv4Addr::from_bits(network).into(), len))
+            }
+            IpAddr::V6(ip) => {
+                let route = lock(tables.six.as_ref()?).route_of(ip.to_bits());
+                route.map(|(network, len)| (Ipv6Addr::from_bits(network).into(), len))
+            }
+        }
+    }
+
     /// Reclaims what was removed and no reader can have any more; see [`Rib::reclaim_for`].
     pub fn reclaim_for(&self, readers: impl IntoIterator<Item = u32> + Clone) {
         let _writing = lock(&self.writing);

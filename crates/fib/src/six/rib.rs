@@ -137,6 +137,12 @@ impl<'a> Rib<'a> {
         Ok(())
     }
 
+    /// Returns the prefix and the length of the longest route that has an address.
+    pub fn route_of(&self, ip: u128) -> Option<(u128, u8)> {
+        let mut by_length = (0..=128).rev().map(|len| (ip & mask(len), len));
+        by_length.find(|route| self.routes.contains_key(route))
+    }
+
     /// Publishes a batch of changes to readers; returns the new epoch, which is never [`OFFLINE`](crate::OFFLINE).
     pub fn publish(&mut self) -> u32 {
         self.epoch = self.epoch.wrapping_add(1).max(1);

@@ -39,9 +39,14 @@ fn mask(len: u8) -> u128 {
 }
 
 /// Longest prefix match by a scan of all routes.
+fn longest(routes: &[(u128, u8, u32)], ip: u128) -> Option<(u128, u8, u32)> {
+    let covering = routes.iter().copied().filter(|(prefix, len, _)| (ip ^ prefix) & mask(*len) == 0);
+    covering.max_by_key(|(_, len, _)| *len)
+}
+
+/// Next hop by the longest prefix match.
 fn naive(routes: &[(u128, u8, u32)], ip: u128) -> NextHop {
-    let covering = routes.iter().filter(|(prefix, len, _)| (ip ^ prefix) & mask(*len) == 0);
-    covering.max_by_key(|(_, len, _)| *len).map_or(NextHop::None, |(_, _, gateway)| via(*gateway))
+    longest(routes, ip).map_or(NextHop::None, |(_, _, gateway)| via(gateway))
 }
 
 /// The first and the last addresses of a route, and those beside them.
@@ -276,6 +281,8 @@ fn agrees(steps: Vec<Step>, probes: &[u128]) -> Result<(), TestCaseError> {
     let all = routes.iter().flat_map(|(prefix, len, _)| borders(*prefix, *len));
     for ip in all.chain(probes.iter().copied()).chain(probes.iter().map(|ip| NET | ip >> 24)) {
         prop_assert_eq!(lookup(&table, ip), naive(&routes, ip), "{:#x}", ip);
+        let route = longest(&routes, ip).map(|(prefix, len, _)| (prefix, len));
+        prop_assert_eq!(rib.route_of(ip), route, "{:#x}", ip);
     }
     for (prefix, len, _) in routes {
         rib.remove(prefix, len).unwrap();

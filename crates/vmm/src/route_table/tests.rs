@@ -42,6 +42,20 @@ fn without_ipv6_there_is_no_second_table() {
 }
 
 #[test]
+fn the_route_of_an_address_is_told_for_both_families_by_whoever_has_the_list() {
+    let table = RouteTable::with_six(16, Some(Room6 { nodes: 64, ranges: 1000 })).expect("memory");
+    table.change(0, |routes| routes.add(0xc633_6400, 24, NextHop::Local).expect("room"));
+    table.change_six(0, |routes| routes.add(NET, 32, NextHop::Local).expect("room"));
+    let ip = |text: &str| text.parse::<IpAddr>().expect("an address");
+    assert_eq!(table.route_of(0, ip("198.51.100.9")), Some((ip("198.51.100.0"), 24)));
+    assert_eq!(table.route_of(0, ip("2001:db8::9")), Some((ip("2001:db8::"), 32)));
+    assert_eq!([ip("198.51.101.9"), ip("2001:db9::9")].map(|ip| table.route_of(0, ip)), [None, None]);
+    assert_eq!(table.route_of(1, ip("198.51.100.9")), None, "there is no such table");
+    let view = RouteTable::view(table.memory().clone()).expect("tables");
+    assert_eq!(view.route_of(0, ip("198.51.100.9")), None);
+}
+
+#[test]
 fn the_next_hops_of_flows_are_told_for_both_families() {
     let table = RouteTable::with_six(16, Some(Room6 { nodes: 64, ranges: 1000 })).expect("memory");
     let four = [1, 2].map(|gateway| NextHop::Gateway { nic: 0, gateway });
