@@ -116,9 +116,10 @@ fn text(packet: &Packet) -> String {
 
 fn fate(fate: &Fate) -> String {
     match fate {
-        Fate::Left { nic, next_hop, via, after_ns } => {
+        Fate::Left { nic, next_hop, route, via, after_ns } => {
+            let route = route.as_ref().map_or_else(String::new, |route| format!(" on route {route}"));
             let via = via.as_ref().map_or_else(String::new, |via| format!(" via {via}"));
-            format!("left by {nic}{via} to {next_hop} after {}", micros(*after_ns))
+            format!("left by {nic}{route}{via} to {next_hop} after {}", micros(*after_ns))
         }
         Fate::Answered { nic, answer, after_ns, counters } => {
             format!("answered by {nic} after {}: {answer}{}", micros(*after_ns), moved(counters))

@@ -20,12 +20,13 @@ fn packet(fate: Fate) -> Packet {
 #[test]
 fn a_packet_is_shown_place_by_place() {
     let (nic, next_hop, via) = ("edge.lan".to_owned(), "c".to_owned(), Some("192.0.2.9".to_owned()));
-    let fate = Fate::Left { nic, next_hop, via, after_ns: 12_340 };
+    let route = Some("203.0.113.0/24".to_owned());
+    let fate = Fate::Left { nic, next_hop, route, via, after_ns: 12_340 };
     let wanted = "\
 #3 at 1.500000 s, 98 octets: a > b IPv4\n      \
       0.0 µs  edge.wan.rx          to b\n     \
       12.3 µs  edge.lan.tx          ttl 63 to c\n  \
-  left by edge.lan via 192.0.2.9 to c after 12.3 µs\n";
+  left by edge.lan on route 203.0.113.0/24 via 192.0.2.9 to c after 12.3 µs\n";
     assert_eq!(text(&packet(fate)), wanted);
 }
 
@@ -82,8 +83,8 @@ fn an_object_for_each_packet_and_one_for_the_end() {
     let (word, counters) =
         (|| "edge.lan".to_owned(), BTreeMap::from([("edge.vcpu0.drop_ttl".to_owned(), 1)]));
     for fate in [
-        Fate::Left { nic: word(), next_hop: word(), via: Some(word()), after_ns: 1 },
-        Fate::Left { nic: word(), next_hop: word(), via: None, after_ns: 1 },
+        Fate::Left { nic: word(), next_hop: word(), route: Some(word()), via: Some(word()), after_ns: 1 },
+        Fate::Left { nic: word(), next_hop: word(), route: None, via: None, after_ns: 1 },
         Fate::Answered { nic: word(), answer: word(), after_ns: 1, counters: counters.clone() },
         Fate::Dropped { reason: word(), after_ns: 1 },
         Fate::Kept { after_ns: Some(1) },

@@ -208,6 +208,7 @@ fn flows_are_spread(engine: &str) {
         let left = world.traced(flow);
         let (nic, via) = (format!("t48.{name}"), format!("10.48.{number}.2"));
         assert!(left["nic"] == nic && left["via"] == via, "{flow}: {left}");
+        assert_eq!(left["route"], "203.0.113.0/24", "{flow}: {left}");
     }
     let World { stage, left, gateways, .. } = world;
     let hosts = [left].into_iter().chain(gateways).collect();

@@ -63,6 +63,9 @@ pub enum Fate {
         nic: String,
         /// Ethernet address that it was sent to.
         next_hop: String,
+        /// Network of the route that it took: `203.0.113.0/24`; absent: unknown.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        route: Option<String>,
         /// Gateway of the route that it took, of several the one that its flow has; absent: none, or unknown.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         via: Option<String>,

@@ -7,7 +7,7 @@ use api::{Fate, Hop, Packet};
 use super::board::Spot;
 use super::drop_counters::Drops;
 use super::follow::{Sight, TracedPacket};
-use super::gateway::Finder;
+use super::gateway::{Finder, Way};
 use super::sighting::Identity;
 
 /// Returns the last place that the packet passed. This is not the one recorded last: a switch delivers to the
@@ -67,11 +67,11 @@ fn hop(number: usize, sight: &Sight) -> Hop {
     Hop { place: sight.place.name(), after_ns: sight.after.as_nanos() as u64, seen }
 }
 
-/// Returns the gateway by which a packet left that was seen last at this place, as it arrived at the same router.
-fn via(followed: &TracedPacket, left: &Sight, find: Finder<'_>) -> Option<String> {
+/// Returns the way by which a packet left that was seen last at this place, as it arrived at the same router.
+fn way(followed: &TracedPacket, left: &Sight, find: Finder<'_>) -> Option<Way> {
     let is_arrival = |sight: &&Sight| sight.place.router == left.place.router && sight.place.spot == Spot::Rx;
     let arrived = followed.sights.iter().find(is_arrival)?;
-    find(&arrived.head, left).map(|gateway| gateway.to_string())
+    find(&arrived.head, left)
 }
 
 fn fate(followed: &TracedPacket, now: &Drops, find: Finder<'_>) -> Fate {
@@ -86,12 +86,16 @@ fn fate(followed: &TracedPacket, now: &Drops, find: Finder<'_>) -> Fate {
     }
     match last(followed) {
         Some(last) if last.lost => Fate::NotPlaced { place: last.place.name(), counters },
-        Some(left) if matches!(left.place.spot, Spot::Tx { .. }) => Fate::Left {
-            nic: left.place.nic_name(),
-            next_hop: left.head.destination().to_string(),
-            via: via(followed, left, find),
-            after_ns: left.after.as_nanos() as u64,
-        },
+        Some(left) if matches!(left.place.spot, Spot::Tx { .. }) => {
+            let (route, gateway) = way(followed, left, find).map(|way| (way.route, way.gateway)).unzip();
+            Fate::Left {
+                nic: left.place.nic_name(),
+                next_hop: left.head.destination().to_string(),
+                route: route.flatten(),
+                via: gateway.flatten().map(|gateway| gateway.to_string()),
+                after_ns: left.after.as_nanos() as u64,
+            }
+        }
         last => {
             let last = last.map(|sight| sight.place.name()).unwrap_or_default();
             Fate::NotSeen { last, counters }

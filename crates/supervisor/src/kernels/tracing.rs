@@ -220,9 +220,13 @@ fn packet(wish: &TraceRequest, reasons: &Reasons, began_ns: u64, followed: &Trac
 
 fn fate(wish: &TraceRequest, reasons: &Reasons, followed: &TracedPacket) -> Fate {
     match &followed.end {
-        PacketFate::Left { nic, head, after_ns } => {
-            Fate::Left { nic: wish.name(*nic), next_hop: destination(head), via: None, after_ns: *after_ns }
-        }
+        PacketFate::Left { nic, head, after_ns } => Fate::Left {
+            nic: wish.name(*nic),
+            next_hop: destination(head),
+            route: None,
+            via: None,
+            after_ns: *after_ns,
+        },
         PacketFate::Dropped { reason, after_ns } => {
             Fate::Dropped { reason: reasons.name(*reason), after_ns: *after_ns }
         }

@@ -31,7 +31,7 @@ fn find_at(
     (nic, vlans): (&str, &[u16]),
 ) -> Option<String> {
     let link = link(plan, nic, vlans.iter().copied())?;
-    find(plan, table, arrived, link).map(|gateway| gateway.to_string())
+    find(plan, table, arrived, link)?.gateway.map(|gateway| gateway.to_string())
 }
 
 #[test]
@@ -57,6 +57,20 @@ fn a_single_gateway_is_named_and_a_neighbour_is_not() {
     assert_eq!(found("10.1.2.3", "x").as_deref(), Some("192.0.2.9"));
     assert_eq!(found("10.1.2.3", "y"), None, "it is behind another NIC");
     assert_eq!(found("192.0.2.77", "x"), None);
+}
+
+#[test]
+fn the_longest_route_is_named_whether_it_has_a_gateway_or_not() {
+    let plan = config::parse(FILE, "f.toml").expect("a good file").routers.remove(0);
+    let table = routes::table(&plan).expect("memory");
+    let way = |to: &str, link: usize| find(&plan, &table, &packet(to, 1), link);
+    let named = |to: &str| way(to, 0).and_then(|way| way.route);
+    assert_eq!(named("10.1.2.3").as_deref(), Some("10.0.0.0/8"));
+    let connected = Way { route: Some("192.0.2.0/24".to_owned()), gateway: None };
+    assert_eq!(way("192.0.2.77", 0), Some(connected));
+    assert_eq!(way("192.0.2.77", 1), None, "it is behind another NIC");
+    let several = (0..2).filter_map(|link| way("203.0.113.9", link)).collect::<Vec<_>>();
+    assert!(!several.is_empty() && several.iter().all(|way| way.route.as_deref() == Some("0.0.0.0/0")));
 }
 
 #[test]

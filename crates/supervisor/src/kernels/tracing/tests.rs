@@ -67,8 +67,13 @@ fn a_packet_that_leaves_is_told_with_both_places() {
     let wanted =
         [("edge.wan.rx", 0, "to 02:00:00:00:00:01"), ("edge.lan.tx", 700, "ttl 63 to 02:00:00:00:00:22")];
     assert_eq!(hops, wanted);
-    let left =
-        Fate::Left { nic: "edge.lan".into(), next_hop: "02:00:00:00:00:22".into(), via: None, after_ns: 700 };
+    let left = Fate::Left {
+        nic: "edge.lan".into(),
+        next_hop: "02:00:00:00:00:22".into(),
+        route: None,
+        via: None,
+        after_ns: 700,
+    };
     assert_eq!(packet.fate, left);
 }
 
