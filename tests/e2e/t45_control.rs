@@ -3,6 +3,7 @@
 //! while zebra is killed and starts again, and flows leave a link at once that BFD does not hear. Kernel and container routers have
 //! FRR where they forward; a group has one FRR for all its members. By VRRP a router takes over the addresses of another one.
 
+mod cable;
 mod flood;
 mod group;
 mod kernel;

@@ -1,6 +1,6 @@
 //! Carrier of host interfaces that NICs are attached to. When a cable was unplugged and plugged in again, or
 //! leads to another host by now, the router resolves its neighbours there again instead of sending to those
-//! that were there before.
+//! that were there before. The daemons of its control plane see which cables have a carrier.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -29,6 +29,11 @@ impl CarrierWatch {
         self.seen = seen;
         changed
     }
+
+    /// Returns false if the interface of a NIC (`edge.wan`) does not exist, is down or has no carrier. A NIC without one always has.
+    fn has_carrier(&self, nic: &str) -> bool {
+        self.seen.get(nic).is_none_or(|cable| cable.is_some_and(|cable| cable.running))
+    }
 }
 
 impl Supervisor {
@@ -43,6 +48,7 @@ impl Supervisor {
         for nic in self.cables.changed(seen) {
             self.cable_changed(nic, now);
         }
+        self.controls.show_cables(&self.running.plan, |nic| self.cables.has_carrier(nic));
     }
 
     /// Tells a router that another host may be at the other end of the cable of its NIC (`edge.wan`).
@@ -63,6 +69,19 @@ mod tests {
 
     fn gone() -> BTreeMap<String, Option<Cable>> {
         [("edge.wan".to_owned(), None)].into()
+    }
+
+    #[test]
+    fn a_nic_whose_interface_is_down_or_gone_has_no_carrier() {
+        let mut cables = CarrierWatch::default();
+        assert!(cables.has_carrier("edge.wan"), "nothing was seen yet");
+        for (look, has_carrier) in [(seen(true, 1), true), (seen(false, 1), false), (gone(), false)] {
+            cables.changed(look);
+            assert_eq!(cables.has_carrier("edge.wan"), has_carrier);
+            assert!(cables.has_carrier("edge.lan"), "it has no interface");
+        }
+        cables.changed(BTreeMap::new());
+        assert!(cables.has_carrier("edge.wan"));
     }
 
     #[test]

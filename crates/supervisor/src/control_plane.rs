@@ -189,6 +189,16 @@ impl ControlPlanes {
         }
     }
 
+    /// Has the daemons of routers see which of their NICs (`edge.wan`) have a carrier.
+    pub(super) fn show_cables(&mut self, plan: &Plan, has_carrier: impl Fn(&str) -> bool) {
+        for router in plan.shadowed() {
+            let Some(handle) = self.running.get_mut(&router.name) else { continue };
+            let names = router.nics.iter().map(|nic| &nic.name);
+            let lacking = names.filter(|nic| !has_carrier(&format!("{}.{nic}", router.name)));
+            handle.show_cables(lacking.cloned().collect());
+        }
+    }
+
     /// Adds what control planes count, all or that of one router, to the counters.
     pub(super) fn list_counters(&self, only: Option<&str>, all: &mut BTreeMap<String, u64>) {
         let asked = self.running.iter().filter(|(name, _)| only.is_none_or(|only| only == name.as_str()));
@@ -454,3 +464,6 @@ impl Supervisor {
         Err(api::Error::new(why))
     }
 }
+
+#[cfg(test)]
+mod tests;

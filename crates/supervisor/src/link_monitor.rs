@@ -108,7 +108,10 @@ impl Supervisor {
             return;
         }
         let look = self.resources.look(&self.running.plan);
-        if !look.links.is_empty() {
+        if look.links.is_empty() {
+            // What was seen before are links that are not there any more.
+            self.handle_carrier_changes(Some(BTreeMap::new()), now);
+        } else {
             let see = self.link_monitor.see.clone();
             // If no thread can be started now, a later call tries again.
             self.link_monitor.at_work.start("ringroad/links", move || see(look));

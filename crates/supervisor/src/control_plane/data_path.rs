@@ -1,7 +1,7 @@
 //! A control plane's side of a machine that forwards: the router's settings come into a namespace that forwards nothing, and what is
 //! found there goes to the data plane, which writes it into the router's table.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -33,6 +33,8 @@ const DUMPS: u64 = 500;
 pub(super) struct DataPath {
     namespace: ControlNamespace,
     shadows: BTreeMap<String, Tap>,
+    /// NICs that lack a carrier.
+    lacking: BTreeSet<String>,
     /// Settings that are in force in the namespace.
     settled: Option<Router>,
     settling: Option<Settling>,
@@ -76,6 +78,7 @@ impl DataPath {
         Self {
             namespace,
             shadows: BTreeMap::new(),
+            lacking: BTreeSet::new(),
             settled: None,
             settling: None,
             routes: Routes::new(router, mirror, counts),
@@ -104,11 +107,17 @@ impl DataPath {
         self.settle(site, now);
     }
 
-    /// Shows the daemons which cables are pulled.
+    /// Shows the daemons which NICs lack a carrier.
+    pub(super) fn show_cables(&mut self, site: Site<'_>, lacking: BTreeSet<String>) {
+        self.lacking = lacking;
+        self.set_carriers(site);
+    }
+
+    /// Shows the daemons which cables are pulled, or lead nowhere.
     fn set_carriers(&self, site: Site<'_>) {
         for nic in &site.router.nics {
             let Some(shadow) = self.shadows.get(&nic.name) else { continue };
-            let is_there = !nic.is_pulled() && !site.router.is_stopped();
+            let is_there = !nic.is_pulled() && !site.router.is_stopped() && !self.lacking.contains(&nic.name);
             if let Err(error) = shadow.set_carrier(is_there) {
                 let what = format!("NIC {}: its daemons do not see its cable: {error}", nic.name);
                 site.tell(Kind::Notice, what);

@@ -39,6 +39,8 @@ pub(super) struct Handle {
     counts: Option<Counts>,
     /// Namespace of the kernel router that it is in, if it is.
     inside: Option<Id>,
+    /// NICs of which it was told last that they lack a carrier.
+    lacking: BTreeSet<String>,
 }
 
 /// A table that the thread writes.
@@ -87,6 +89,7 @@ impl Handle {
             epoch: 0,
             counts: None,
             inside: None,
+            lacking: BTreeSet::new(),
         })
     }
 
@@ -96,10 +99,30 @@ impl Handle {
     /// No descriptors are left.
     #[cfg(test)]
     pub(super) fn played(play: impl FnOnce(Ringer<Report>) + Send + 'static) -> io::Result<Self> {
-        let ((orders, _), (told, reports)) = (belled()?, belled()?);
+        let (told, reports) = belled()?;
         let thread = std::thread::spawn(move || play(told));
-        let (learners, epoch) = (Learners::default(), 0);
-        Ok(Self { orders, reports, thread, learners, table: None, epoch, counts: None, inside: None })
+        Ok(Self { reports, thread, ..Self::overheard()?.0 })
+    }
+
+    /// One without a thread, and what it is told.
+    ///
+    /// # Errors
+    /// No descriptors are left.
+    #[cfg(test)]
+    pub(super) fn overheard() -> io::Result<(Self, Listener<Order>)> {
+        let ((orders, taken), (_, reports)) = (belled()?, belled()?);
+        let handle = Self {
+            orders,
+            reports,
+            thread: std::thread::spawn(|| {}),
+            learners: Learners::default(),
+            table: None,
+            epoch: 0,
+            counts: None,
+            inside: None,
+            lacking: BTreeSet::new(),
+        };
+        Ok((handle, taken))
     }
 
     /// What it counts, unless the kernel forwards.
@@ -164,6 +187,14 @@ impl Handle {
 
     pub(super) fn tell(&self, order: Order) {
         self.orders.send(order);
+    }
+
+    /// Has its daemons see which NICs (`wan`) lack a carrier.
+    pub(super) fn show_cables(&mut self, lacking: BTreeSet<String>) {
+        if self.lacking != lacking {
+            self.lacking.clone_from(&lacking);
+            self.tell(Order::Cables(lacking));
+        }
     }
 
     pub(super) fn ask(&self, ticket: Ticket, question: ControlQuestion) {
