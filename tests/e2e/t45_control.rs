@@ -10,6 +10,7 @@ mod kernel;
 mod pair;
 mod plain;
 mod six;
+mod vlan;
 mod vrrp;
 
 use std::collections::BTreeMap;

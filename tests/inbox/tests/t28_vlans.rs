@@ -1,8 +1,9 @@
 //! Objective: with a kernel that has 802.1Q, its VLANs are those of our routers: hosts in a VLAN of a TAP, with one tag and with two,
-//! send large packets through a router of ours; a kernel router has such VLANs itself, and advertises itself in them. The example does
-//! what its comment says.
+//! send large packets through a router of ours; a kernel router has such VLANs itself, and advertises itself in them, and a control
+//! plane has those of its router. The example does what its comment says.
 
 use std::net::SocketAddr;
+use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -208,4 +209,57 @@ fn the_example_does_what_its_comment_says() {
         let moved = counters.sum(|name| name.starts_with("edge.") && name.ends_with(&end));
         assert!(moved > 0, "{way}: {counters:?}");
     }
+}
+
+/// Waits until a command succeeds.
+fn until_done(what: &str, command: impl Fn() -> Command) {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let done = run(&mut command(), PATIENCE).expect("it ends");
+        if done.status.success() {
+            return;
+        }
+        assert!(Instant::now() < end, "{what}: {}{}", done.stdout, done.stderr);
+        thread::sleep(Duration::from_millis(100));
+    }
+}
+
+#[test]
+fn a_control_plane_has_the_vlans_of_its_router() {
+    support::needs!(Root, Tun, Program("ip"), Program("busybox"));
+    if !inbox::inside() {
+        println!("SKIPPED: not in the box, whose kernel has 802.1Q");
+        return;
+    }
+    let text = "[[router]]\nname = \"vc\"\nengine = \"process\"\ncontrol = {}\n\
+        [[router.nic]]\nname = \"trunk\"\nattach = \"tap:vc-l\"\n\
+        [[router.nic]]\nname = \"right\"\nattach = \"tap:vc-r\"\naddress = \"198.51.100.1/24\"\n\
+        [[router.interface]]\nname = \"guests\"\nnic = \"trunk\"\nvlan = 100\naddress = \"192.0.2.1/24\"\n";
+    let mut stage = Stage::start(&inbox::ringroad(), text).expect("it starts");
+    let right = stage.host("vc-r", "198.51.100.2/24", "198.51.100.1").expect("right");
+    let left = stage.host("vc-l", "10.28.0.2/24", "10.28.0.1").expect("left");
+    for words in [
+        "link set lo up",
+        "address add 203.0.113.9/32 dev lo",
+        "link add link vc-l name guests type vlan id 100",
+        "address add 192.0.2.2/24 dev guests",
+        "link set guests up",
+        "route replace 198.51.100.0/24 via 192.0.2.1",
+    ] {
+        ip(&left, words);
+    }
+    let in_control = |words: &str| {
+        let mut command = Command::new(inbox::ringroad());
+        command.args(["exec", "vc", "--"]).args(words.split(' '));
+        command
+    };
+    until_done("the VLAN's neighbour", || in_control("busybox ping -c 1 -W 1 192.0.2.2"));
+    until_done("a route", || in_control("ip route replace 203.0.113.0/24 via 192.0.2.2 dev guests"));
+    until_done("the router's way", || {
+        let mut command = right.command("busybox");
+        command.args(["ping", "-c", "1", "-W", "1", "203.0.113.9"]);
+        command
+    });
+    ip(&left, "link delete guests");
+    stage.finish_troubled(vec![left, right]).expect("nothing is left");
 }

@@ -12,7 +12,7 @@ use netns::Namespace;
 use rustix::fd::AsFd;
 use uplink::{Netns, Tap, TapConfig};
 
-use super::wanted;
+use super::{settle, wanted};
 use crate::kernels::backend::{Journal, Remains, start_patiently};
 
 /// Records for the cleaner what a namespace would leave behind; `None`: nobody needs to know.
@@ -132,6 +132,9 @@ impl ControlResources {
                 namespace
             }
         };
+        if !router.forwarding.interfaces.is_empty() {
+            settle::may_have_vlans(namespace.namespace())?;
+        }
         for nic in &router.nics {
             let label = label(router, nic);
             if !held.shadows.contains(&label) {

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use config::Router;
 use config::forwarding::{Interface, RefusedRoute, RouteType, SpreadRoute};
 use netlink::{Kind, Link, Netlink, NextHop, Route, RouteId, RouteKind, Settings};
+use netns::Namespace;
 use rustix::io::Errno;
 
 use super::namespace::ControlNamespace;
@@ -17,6 +18,8 @@ use super::wanted;
 const PROTOCOL: u8 = 114;
 /// Metric of the kernel's IPv6 routes that are given none.
 const METRIC_6: u32 = 1024;
+/// Index that no interface has: the kernel numbers them from 1 on.
+const NOWHERE: u32 = u32::MAX >> 1;
 
 /// Brings the settings of `now` into force; `before`: those that are.
 ///
@@ -127,6 +130,21 @@ fn refused(own: &RefusedRoute) -> Option<Route> {
     };
     let id = RouteId { table: MAIN, to: wanted::prefix(own.to)?, tos: 0, metric: 0 };
     Some(Route { id, kind, next_hops: Vec::new(), group: None, protocol: PROTOCOL })
+}
+
+/// Asks the kernel whether it has VLANs: for one of an interface that does not exist, so that none is made.
+///
+/// # Errors
+/// One line: it has none.
+pub(super) fn may_have_vlans(namespace: &Namespace) -> Result<()> {
+    let asked = Kind::Vlan { lower: NOWHERE, id: 1 };
+    let answer = namespace.netlink()?.make_link(asked, &Settings::default().name("probe"));
+    if answer.is_err_and(|error| error.raw_os_error() == Some(Errno::OPNOTSUPP.raw_os_error())) {
+        bail!(
+            "this kernel has no VLANs (802.1Q): load them (`modprobe 8021q`), or remove the interfaces of VLANs"
+        );
+    }
+    Ok(())
 }
 
 /// An interface for a VLAN, on the shadow of its NIC.

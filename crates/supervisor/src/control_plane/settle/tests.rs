@@ -1,4 +1,3 @@
-use netns::Namespace;
 use support::needs;
 
 use super::*;
@@ -11,6 +10,18 @@ fn router(routes: &str) -> Router {
          [[router.nic]]\nname = \"lan\"\nattach = \"null\"\naddress = \"198.51.100.1/24\"\n{routes}"
     );
     config::parse(&text, "f.toml").expect("a good file").routers.remove(0)
+}
+
+#[test]
+fn a_kernel_without_vlans_is_known_before_one_is_made() {
+    needs!(Root, Program("ip"));
+    let namespace = support::Namespace::add("vlans").expect("a namespace");
+    let inside = Namespace::open_named(namespace.name()).expect("a namespace");
+    let answer = may_have_vlans(&inside);
+    assert!(!namespace.ip(&["-o", "link", "show"]).expect("links").contains("probe"));
+    namespace.ip(&["link", "add", "wan", "type", "veth", "peer", "name", "peer"]).expect("a link");
+    let vlan = ["link", "add", "link", "wan", "name", "guests", "type", "vlan", "id", "7"];
+    assert_eq!(answer.is_ok(), namespace.ip(&vlan).is_ok(), "{answer:?}");
 }
 
 #[test]
