@@ -1,5 +1,5 @@
 //! Answers to zebra: each route that the data path uses is sent back with RTM_F_OFFLOAD, upon which newer FRR (`bgp
-//! suppress-fib-pending`, `fpm` notifications) tells its neighbours of the route. FRR 8.4.4 reads answers and ignores them.
+//! suppress-fib-pending`, `fpm` notifications) tells its neighbours of the route: from 8.5 on. FRR 8.4.4 reads answers and ignores them.
 
 use crate::decode::{Message, types};
 use crate::frames;

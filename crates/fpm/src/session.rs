@@ -44,7 +44,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// Creates a session that answers each route if `is_answering`: for FRR newer than 8.4.
+    /// Creates a session that answers each route if `is_answering`: FRR reads that from 8.5 on.
     pub fn new(is_answering: bool) -> Self {
         Self { is_answering, ..Self::default() }
     }
@@ -53,6 +53,11 @@ impl Session {
     #[must_use]
     pub fn counted_by(self, counters: Arc<FpmCounters>) -> Self {
         Self { counters, ..self }
+    }
+
+    /// Has each route answered from now on, or none.
+    pub fn set_answering(&mut self, is_answering: bool) {
+        self.is_answering = is_answering;
     }
 
     /// zebra has connected: the whole table is on its way.

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use crate::{Daemon, Layout};
 
@@ -15,6 +16,8 @@ const FPM: u16 = 2620;
 const KEEPS: u32 = 120;
 /// Octets of zebra's netlink buffer: room for the changes of a link that takes thousands of routes along.
 const NETLINK_BUFFER: u32 = 16 << 20;
+/// First version whose zebra reads what the forwarding plane manager answers.
+const READS_ANSWERS: (u32, u32) = (8, 5);
 
 /// Programs of FRR.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,6 +77,19 @@ impl Programs {
         }
         let vtysh = folder_of(root, &TOOLS, "vtysh")?.join("vtysh");
         Ok(Self { daemons: folder, vtysh })
+    }
+
+    /// Major and minor version, as zebra tells them; `None`: it does not. Waits for zebra to end.
+    pub fn version(&self) -> Option<(u32, u32)> {
+        let mut command = Command::new(self.daemon(Daemon::Zebra));
+        let done = command.arg("--version").stdin(Stdio::null()).output().ok()?;
+        version_in(&String::from_utf8_lossy(&done.stdout))
+    }
+
+    /// Returns true if zebra reads which routes a data path forwards by, for `bgp suppress-fib-pending`: from 8.5 on. Waits as
+    /// [`Programs::version`] does.
+    pub fn reads_answers(&self) -> bool {
+        self.version().is_some_and(|version| version >= READS_ANSWERS)
     }
 
     /// Program of a daemon.
@@ -156,6 +172,13 @@ impl Options {
     pub fn preamble(self) -> String {
         if self.fpm { connects() } else { String::new() }
     }
+}
+
+/// Reads a line like `zebra version 8.4.4`.
+fn version_in(text: &str) -> Option<(u32, u32)> {
+    let (_, version) = text.lines().next()?.split_once(" version ")?;
+    let mut numbers = version.split(|c: char| !c.is_ascii_digit()).map(str::parse);
+    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
 }
 
 fn folder_of(root: &Path, folders: &[&str], program: &str) -> Result<PathBuf, Missing> {

@@ -112,6 +112,13 @@ fn until<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
 }
 
 #[test]
+fn zebra_of_debian_12_tells_its_version_and_reads_no_answers() {
+    support::needs!(Root, Program("vtysh"));
+    let programs = Programs::find(Path::new("/"), [Daemon::Zebra]).expect("FRR");
+    assert_eq!((programs.version(), programs.reads_answers()), (Some((8, 4)), false));
+}
+
+#[test]
 fn zebra_sends_its_routes_and_sends_them_again_after_a_restart() {
     support::needs!(Root, Program("vtysh"));
     let configuration = "ip route 198.51.100.0/24 blackhole\nip route 203.0.113.0/24 192.0.2.2\n";

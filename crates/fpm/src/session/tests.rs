@@ -113,7 +113,9 @@ fn a_stream_of_something_else_ends_the_session() {
 
 #[test]
 fn routes_are_answered_if_wished_once_published() {
-    for (mut session, answers) in [(Session::new(true), true), (Session::new(false), false)] {
+    let mut later = Session::new(false);
+    later.set_answering(true);
+    for (mut session, answers) in [(Session::new(true), true), (Session::new(false), false), (later, true)] {
         session.connected();
         hears(&mut session, table().octets()).expect("sound");
         assert!(session.answers().waiting().is_empty());

@@ -56,3 +56,25 @@ fn command_lines_are_those_of_frr() {
     assert_eq!(line(&reload), "--reload -N edge /etc/frr/edge/frr.conf");
     assert_eq!((options.preamble().lines().count(), Options::default().preamble()), (1, String::new()));
 }
+
+#[test]
+fn versions_are_read_as_zebra_tells_them() {
+    for (told, version) in [
+        ("zebra version 8.4.4\nCopyright 1996-2005 Kunihiro Ishiguro, et al.\n", Some((8, 4))),
+        ("zebra version 8.5-dev\n", Some((8, 5))),
+        ("zebra version 10.3-0~deb13u1\n", Some((10, 3))),
+        ("zebra version unknown\n", None),
+        ("zebra version 8\n", None),
+        ("Copyright\nzebra version 8.4.4\n", None),
+        ("", None),
+    ] {
+        assert_eq!(version_in(told), version, "{told}");
+    }
+}
+
+#[test]
+fn a_zebra_that_cannot_be_asked_reads_no_answers() {
+    let root = installed(&["usr/lib/frr/zebra", "usr/bin/vtysh"]);
+    let programs = Programs::find(root.path(), [Daemon::Zebra]).expect("all there");
+    assert_eq!((programs.version(), programs.reads_answers()), (None, false), "it is no program");
+}

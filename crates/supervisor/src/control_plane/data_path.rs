@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::fd::BorrowedFd;
+use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
@@ -11,6 +12,7 @@ use config::Router;
 use config::learned::Lesson;
 use engine::GroupRoutes;
 use fpm::{Turn, Zebra};
+use frr::{Daemon, Programs};
 use netlink::{Mirror, Route};
 use telemetry::Kind;
 use uplink::Tap;
@@ -147,6 +149,8 @@ impl DataPath {
         settle(&self.namespace, self.settled.as_ref(), site.router)?;
         let has_frr = site.router.control.as_ref().is_some_and(|control| control.frr.is_some());
         if has_frr && self.zebra.is_none() {
+            let programs = Programs::find(Path::new("/"), [Daemon::Zebra]);
+            self.routes.session.set_answering(programs.is_ok_and(|programs| programs.reads_answers()));
             let place = (Ipv4Addr::LOCALHOST, fpm::PORT);
             let listener = self.namespace.namespace().within(|| TcpListener::bind(place))?;
             let zebra = listener.and_then(Zebra::new);

@@ -66,7 +66,7 @@ impl Routes {
     /// Starts with what is there.
     pub(super) fn new(router: &Router, mirror: &Mirror, counts: Counts) -> Self {
         let mut routes = Self {
-            // FRR 8.4 expects no answers to its routes.
+            // Which FRR it is becomes known when it is to run.
             session: Session::new(false).counted_by(counts.fpm.clone()),
             ports: Ports::default(),
             nics: Vec::new(),
