@@ -27,7 +27,10 @@ struct State {
 
 #[derive(Clone)]
 struct Open {
+    /// Its queues, and behind them that of urgent frames if there is one.
     shelf: Arc<Shelf>,
+    /// Queues without that of urgent frames.
+    queues: usize,
     sinks: Vec<Arc<dyn Sink>>,
     outside: Outside,
 }
@@ -63,11 +66,10 @@ impl Shared {
     /// Names the member that is to have a queue; none: nobody. Frames wait in the queue until it has it.
     pub fn assign(&self, queue: usize, owner: Option<u16>) {
         let mut state = self.state();
-        if let Some(place) = state.owners.get_mut(queue) {
-            *place = owner;
-        }
+        let Some(place) = state.owners.get_mut(queue) else { return };
+        *place = owner;
         if let Some(open) = &state.open {
-            open.shelf.assign(queue, owner);
+            open.assign(queue, owner);
         }
     }
 
@@ -79,7 +81,9 @@ impl Shared {
     /// Frames that members have read from each queue.
     pub fn loads(&self) -> Vec<u64> {
         let state = self.state();
-        state.open.as_ref().map_or_else(|| vec![0; state.owners.len()], |open| open.shelf.loads())
+        let queues = state.owners.len();
+        let loads = state.open.as_ref().map(|open| open.shelf.loads()).unwrap_or_default();
+        loads.into_iter().chain(std::iter::repeat(0)).take(queues).collect()
     }
 
     /// What it counts, for all members together.
@@ -114,7 +118,7 @@ impl Shared {
         // What stands before a member's NIC is no matter of the link.
         let entry = |_: Entry, sink: Arc<dyn Sink>| sink;
         let (wanted, threads) = (&self.wanted, self.wanted.queues);
-        let Ports { sources, sinks, outside, .. } =
+        let Ports { mut sources, sinks, urgent, outside, .. } =
             self.link.ports(&ServiceContext { wanted, threads, queues: service.queues, entry: &entry })?;
         ensure!(
             sources.len() > 1 && !sinks.is_empty(),
@@ -122,16 +126,29 @@ impl Shared {
             wanted.attach,
             sources.len()
         );
-        state.owners.resize(sources.len(), None);
-        let shelf = Shelf::new(sources);
+        let queues = sources.len();
+        state.owners.resize(queues, None);
+        sources.extend(urgent);
+        let open = Open { shelf: Shelf::new(sources), queues, sinks, outside };
         for (queue, owner) in state.owners.iter().enumerate() {
-            shelf.assign(queue, *owner);
+            open.assign(queue, *owner);
         }
-        Ok(state.open.insert(Open { shelf, sinks, outside }).clone())
+        Ok(state.open.insert(open).clone())
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Open {
+    /// Names the member that is to have a queue. That of urgent frames goes with the first one: few come by it, so that it is no part of
+    /// what is dealt out.
+    fn assign(&self, queue: usize, owner: Option<u16>) {
+        self.shelf.assign(queue, owner);
+        if queue == 0 {
+            (self.queues..self.shelf.queues()).for_each(|urgent| self.shelf.assign(urgent, owner));
+        }
     }
 }
 

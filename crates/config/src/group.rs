@@ -274,8 +274,7 @@ impl Group {
             },
             false => self.pattern.wanted(nic),
         };
-        // Who reads the queues of a group's link sorts out all frames there.
-        NicRequirements { queues, in_turn, mtu: nic.mtu, has_control: false, ..wanted }
+        NicRequirements { queues, in_turn, mtu: nic.mtu, ..wanted }
     }
 
     /// How many balancers it has: none where members own the queues of links.

@@ -87,6 +87,11 @@ impl Shelf {
         Ok((0..self.places.len()).map(source).collect())
     }
 
+    /// How many queues there are.
+    pub fn queues(&self) -> usize {
+        self.places.len()
+    }
+
     /// Names the reader that is to have a queue; none: nobody. Frames wait where they are until it has it. Nothing where there is no such queue.
     pub fn assign(&self, queue: usize, owner: Option<u16>) {
         let Some(place) = self.places.get(queue) else { return };
@@ -179,8 +184,9 @@ impl Source for ShelfQueue {
         shown
     }
 
+    /// As the queue says at present, if it is here: some wait only while few frames do.
     fn waits(&self) -> bool {
-        self.place().waits
+        self.held.as_ref().map_or(self.place().waits, |source| source.waits())
     }
 
     fn arm(&mut self) -> bool {

@@ -17,9 +17,13 @@ struct Bench {
 }
 
 fn bench(queues: usize) -> Bench {
+    bench_of(NicRequirements { queues, ..wanted("switch:lan") })
+}
+
+fn bench_of(wanted: NicRequirements) -> Bench {
     let lan = Arc::new(Switch::new("lan", Config::default()));
     let station = lan.add_port("station", Arc::new(Null::new())).expect("a port");
-    let group = NicRequirements { router: "core".to_owned(), queues, ..wanted("switch:lan") };
+    let group = NicRequirements { router: "core".to_owned(), ..wanted };
     let link = group.serve(None, std::slice::from_ref(&lan), Confinement::Off).expect("the switch is there");
     Bench { lan, station, shared: Shared::new(link, group) }
 }
@@ -63,6 +67,26 @@ fn came(ports: &mut Ports) -> Vec<u16> {
     flows
 }
 
+/// A frame of BFD from a neighbour.
+fn bfd() -> Vec<u8> {
+    let mut octets = frame(GROUP, STATION, 49_152);
+    octets[16..18].copy_from_slice(&[0, 46]);
+    octets[22] = 255;
+    octets[26..34].copy_from_slice(&[192, 0, 2, 1, 192, 0, 2, 2]);
+    octets[36..38].copy_from_slice(&3784_u16.to_be_bytes());
+    octets
+}
+
+/// Destination ports of the frames that wait in a queue.
+fn ports_in(source: &mut dyn Source) -> Vec<u16> {
+    let mut found = Vec::new();
+    let mut take = |frames: &[Frame<'_>]| {
+        found.extend(frames.iter().filter_map(|frame| frame.octets().read(36).map(u16::from_be_bytes)));
+    };
+    while source.drain(BURST, &mut take) != 0 {}
+    found
+}
+
 fn names(lan: &Switch) -> Vec<String> {
     let mut names = Vec::new();
     lan.counters(&mut |name, _| names.push(name.to_owned()));
@@ -88,6 +112,28 @@ fn members_are_one_port_and_own_its_queues() {
     // The same flows again: they stay where they were.
     flows(&bench, 200);
     assert_eq!((came(&mut a), came(&mut b)), (first, second));
+}
+
+#[test]
+fn urgent_frames_have_a_queue_that_goes_with_the_first_one() {
+    let wanted = NicRequirements { queues: 2, queue_len: 16, has_control: true, ..wanted("switch:lan") };
+    let bench = bench_of(wanted);
+    let shared = &bench.shared;
+    (0..2).for_each(|queue| shared.assign(queue, Some(queue as u16)));
+    let (mut a, mut b) = (start(shared, 0), start(shared, 1));
+    assert_eq!((shared.queues(), shared.loads(), a.sources.len()), (2, vec![0; 2], 3));
+    let say = |octets: &mut [u8]| {
+        bench.station.deliver(&[Frame::new(Bytes::from_slice(octets))]);
+    };
+    // More than both queues hold.
+    (0..500).for_each(|flow| say(&mut frame(GROUP, STATION, flow)));
+    say(&mut bfd());
+    assert_eq!((ports_in(&mut *b.sources[2]), ports_in(&mut *a.sources[2])), (vec![], vec![3784]));
+    assert!(!a.sources[2].waits() && a.sources[0].waits());
+    shared.assign(0, Some(1));
+    say(&mut bfd());
+    assert_eq!((ports_in(&mut *a.sources[2]), ports_in(&mut *b.sources[2])), (vec![], vec![3784]));
+    assert_eq!(shared.loads().len(), 2, "it is none of those that are dealt out");
 }
 
 #[test]

@@ -18,7 +18,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use config::Group;
 use ledger::Group as Counters;
-use port::{Shelf, ShelfQueue};
+use port::{Shelf, ShelfQueue, Sink, Source};
 use sandbox::Confinement;
 
 use super::standstill::{Pulse, Verdict};
@@ -36,9 +36,9 @@ struct State {
     idle: Idle,
     /// How many of them are to have links.
     wanted: usize,
-    /// Until there is one for each link: by number of the NIC.
-    waiting: Vec<(usize, Pump)>,
-    /// What comes from each link, by number of the NIC.
+    /// Until there are those of each link: by number of the NIC.
+    waiting: Vec<(usize, Vec<Pump>)>,
+    /// What comes from each link, by number of the NIC: its queues, which one balancer has.
     links: Vec<Arc<Shelf>>,
     threads: Vec<IoThread>,
     /// What is known of each thread.
@@ -66,7 +66,7 @@ impl State {
         for (nic, link) in self.links.iter().enumerate() {
             let (before, after) = (link.owner(0), owner(nic, &able, count));
             if before != after {
-                link.assign(0, after);
+                (0..link.queues()).for_each(|queue| link.assign(queue, after));
                 moved += u64::from(before.is_some());
             }
         }
@@ -102,25 +102,30 @@ impl Balancers {
         Self { count, confinement, state: Mutex::new(state) }
     }
 
-    /// Has what comes from the link of a NIC moved, once there is that of each of so many.
+    /// Has what comes from the queues of a NIC's link moved, once there is that of each of so many.
     ///
     /// # Errors
     /// No thread can be had.
-    pub(super) fn add(&self, group: &str, (nic, pump): (usize, Pump), nics: usize) -> Result<()> {
+    pub(super) fn add(&self, group: &str, (nic, own): (usize, Vec<Pump>), nics: usize) -> Result<()> {
         let mut state = self.state();
-        state.waiting.push((nic, pump));
+        state.waiting.push((nic, own));
         if state.waiting.len() < nics {
             return Ok(());
         }
         let mut waiting = std::mem::take(&mut state.waiting);
         waiting.sort_by_key(|(nic, _)| *nic);
         let mut pumps: Vec<Vec<Pump>> = (0..self.count).map(|_| Vec::new()).collect();
-        for (_, Pump { source, sink }) in waiting {
-            let link = Shelf::new(vec![source]);
+        for (_, queues) in waiting {
+            let parts = queues.into_iter().map(|Pump { source, sink }| (source, sink));
+            let (sources, sinks): (Vec<Box<dyn Source>>, Vec<Arc<dyn Sink>>) = parts.unzip();
+            let link = Shelf::new(sources);
             for (number, own) in (0..).zip(&mut pumps) {
                 let queues = link.reader(number).context("cannot make an event descriptor")?;
-                let pump = |queue: ShelfQueue| Pump { source: Box::new(queue), sink: sink.clone() };
-                own.extend(queues.into_iter().map(pump));
+                let pump = |(queue, sink): (ShelfQueue, &Arc<dyn Sink>)| Pump {
+                    source: Box::new(queue),
+                    sink: sink.clone(),
+                };
+                own.extend(queues.into_iter().zip(&sinks).map(pump));
             }
             state.links.push(link);
         }

@@ -65,6 +65,9 @@ pub(super) struct Front {
     inside: Mutex<BTreeMap<u16, Inside>>,
 }
 
+/// Queues of the link.
+pub(super) type Queues = Vec<Box<dyn Source>>;
+
 /// The ways into and out of the link.
 #[derive(Clone)]
 pub(super) struct Open {
@@ -94,6 +97,13 @@ struct Inside {
     sink: Weak<dyn Sink>,
     /// The address of that NIC.
     station: Mac,
+}
+
+impl Open {
+    /// Has a balancer read all queues of the link.
+    fn assign(&self, reader: Option<u16>) {
+        (0..self.shelf.queues()).for_each(|queue| self.shelf.assign(queue, reader));
+    }
 }
 
 impl Front {
@@ -135,11 +145,12 @@ impl Front {
         self.slot().clone()
     }
 
-    /// Opens the link for the first balancer that is served; `heard` is what stands between its queue and all of them.
+    /// Opens the link for the first balancer that is served; `heard` is what stands between its queues and all of them. It is given the
+    /// way out, and that of the group's control plane.
     pub(super) fn begin(
         &self,
         site: &ServiceContext<'_>,
-        heard: impl FnOnce(Box<dyn Source>, &Arc<dyn Sink>) -> Result<Box<dyn Source>>,
+        heard: impl FnOnce(Queues, [&Arc<dyn Sink>; 2]) -> Result<Queues>,
     ) -> Result<Open> {
         let mut slot = self.slot();
         if let Some(open) = &*slot {
@@ -148,11 +159,13 @@ impl Front {
         // What stands before a balancer's NIC is no matter of the link.
         let entry = |_: Entry, sink: Arc<dyn Sink>| sink;
         let site = ServiceContext { wanted: &self.wanted, threads: 1, queues: site.queues, entry: &entry };
-        let Ports { sources, sinks, outside, .. } = self.link.ports(&site)?;
+        let Ports { sources, sinks, urgent, control, outside, .. } = self.link.ports(&site)?;
         let source = sources.into_iter().next().context("a link from which nothing comes")?;
-        let source = heard(source, sinks.first().context("a link that takes nothing")?)?;
-        let open = Open { shelf: Shelf::new(vec![source]), sinks, outside };
-        open.shelf.assign(0, self.reader());
+        let out = sinks.first().context("a link that takes nothing")?;
+        let queues = [source].into_iter().chain(urgent).collect();
+        let queues = heard(queues, [out, control.as_ref().unwrap_or(out)])?;
+        let open = Open { shelf: Shelf::new(queues), sinks, outside };
+        open.assign(self.reader());
         Ok(slot.insert(open).clone())
     }
 
@@ -237,7 +250,7 @@ impl Front {
     /// Has the carrier read the link, once there is a member that frames can go to: until then they wait where they are.
     fn read(&self) {
         if let Some(open) = &*self.slot() {
-            open.shelf.assign(0, self.reader());
+            open.assign(self.reader());
         }
     }
 

@@ -16,7 +16,7 @@ use frame::Mac;
 use frame::order::{ETHERTYPE, LONGEST, TO};
 use port::{Frame, Frames, Sink, SinkWrapper, Source, SourceWrapper, ingress};
 
-use super::front::Front;
+use super::front::{Front, Queues};
 use super::kinds::{Kind, is_arp, is_back, kind};
 use super::machines::Machines;
 use super::seat::{INLET, Member, deliver_left, sorted};
@@ -62,10 +62,12 @@ impl MachineSeat {
     /// What leads to the link, and away from it while this balancer carries it.
     fn outside(&self, side: &Side, site: &ServiceContext<'_>) -> Result<Ports> {
         let (core, nic) = (side.core.clone(), side.nic);
-        let heard = move |source: Box<dyn Source>, out: &Arc<dyn Sink>| -> Result<Box<dyn Source>> {
+        let heard = move |queues: Queues, [out, said]: [&Arc<dyn Sink>; 2]| -> Result<Queues> {
             let link = core.links.get(nic).context("a NIC that its group does not have")?;
-            let source = sorted(link, vec![source], out)?.pop().context("a link from which nothing comes")?;
-            Ok(Box::new(FromNetwork { source, out: out.clone(), core, nic }))
+            let hear = |source| -> Box<dyn Source> {
+                Box::new(FromNetwork { source, out: out.clone(), core: core.clone(), nic })
+            };
+            Ok(sorted(link, queues, said)?.into_iter().map(hear).collect())
         };
         let open = side.front.begin(site, heard)?;
         let queues = open.shelf.reader(self.machine.number).context("cannot make an event descriptor")?;

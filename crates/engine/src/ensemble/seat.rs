@@ -243,34 +243,34 @@ impl Seat {
         ports
     }
 
-    /// What leads to a link behind a balancer and away from it; the source of the link, if it was just opened, goes to the balancers.
+    /// What leads to a link behind a balancer and away from it; the sources of the link, if it was just opened, go to the balancers.
     fn balanced(
         &self,
         (link, stage): (&Link, &Stage),
-        begun: Option<Box<dyn Source>>,
+        begun: Option<Vec<Box<dyn Source>>>,
         site: &ServiceContext<'_>,
     ) -> Result<Ports> {
         let ports = stage.ports((&self.member.name, self.member.number), site)?;
-        let moved = begun.map_or(Ok(()), |source| self.hand_to_balancers((link, stage), source, &ports));
+        let moved = begun.map_or(Ok(()), |sources| self.hand_to_balancers((link, stage), sources, &ports));
         if moved.is_err() {
             ports.outside.leave();
         }
-        moved.map(|()| ports)
+        // What a control plane says does not leave by the member.
+        moved.map(|()| Ports { control: None, ..ports })
     }
 
     fn hand_to_balancers(
         &self,
         (link, stage): (&Link, &Stage),
-        source: Box<dyn Source>,
+        sources: Vec<Box<dyn Source>>,
         ports: &Ports,
     ) -> Result<()> {
         let core = &self.ensemble.core;
         let out = ports.sinks.first().context("a link that takes nothing")?;
-        for source in sorted(link, vec![source], out)? {
-            let pump = Pump { source: self.inbound(source, out), sink: stage.balancer.clone() };
-            core.balancers.add(&core.name, (self.nic, pump), core.links.len())?;
-        }
-        Ok(())
+        let sources = sorted(link, sources, ports.control.as_ref().unwrap_or(out))?;
+        let pump = |source| Pump { source: self.inbound(source, out), sink: stage.balancer.clone() };
+        let pumps = sources.into_iter().map(pump).collect();
+        core.balancers.add(&core.name, (self.nic, pumps), core.links.len())
     }
 
     fn inbound(&self, source: Box<dyn Source>, out: &Arc<dyn Sink>) -> Box<dyn Source> {

@@ -43,6 +43,8 @@ pub(super) struct Stage {
 #[derive(Clone)]
 struct Open {
     sinks: Vec<Arc<dyn Sink>>,
+    /// Way out for frames of the group's control plane, if they have one.
+    control: Option<Arc<dyn Sink>>,
     outside: Outside,
 }
 
@@ -205,8 +207,9 @@ impl Stage {
         }
     }
 
-    /// Opens the link for the first member that is served: what comes from it, for whoever is to move that into the balancer.
-    pub(super) fn begin(&self, site: &ServiceContext<'_>) -> Result<Option<Box<dyn Source>>> {
+    /// Opens the link for the first member that is served: what comes from it, urgent frames last, for whoever is to move that into the
+    /// balancer.
+    pub(super) fn begin(&self, site: &ServiceContext<'_>) -> Result<Option<Vec<Box<dyn Source>>>> {
         let mut open = self.open();
         if open.is_some() {
             return Ok(None);
@@ -214,10 +217,10 @@ impl Stage {
         // What stands before a member's NIC is no matter of the link.
         let entry = |_: Entry, sink: Arc<dyn Sink>| sink;
         let site = ServiceContext { wanted: &self.wanted, threads: 1, queues: site.queues, entry: &entry };
-        let Ports { sources, sinks, outside, .. } = self.link.ports(&site)?;
+        let Ports { sources, sinks, urgent, control, outside, .. } = self.link.ports(&site)?;
         let source = sources.into_iter().next().context("a link from which nothing comes")?;
-        *open = Some(Open { sinks, outside });
-        Ok(Some(source))
+        *open = Some(Open { sinks, control, outside });
+        Ok(Some([source].into_iter().chain(urgent).collect()))
     }
 
     /// Closes the link. It is opened again for the next member that is served.
@@ -240,7 +243,8 @@ impl Stage {
             balancer.remove(number);
         });
         let sources: Vec<Box<dyn Source>> = vec![Box::new(waiting)];
-        Ok(Ports { sources, have_entered: true, sinks: open.sinks, outside, ..Ports::default() })
+        let Open { sinks, control, .. } = open;
+        Ok(Ports { sources, have_entered: true, sinks, control, outside, ..Ports::default() })
     }
 }
 

@@ -63,6 +63,34 @@ fn a_queue_is_read_by_its_owner_alone() {
     link.shelf.assign(5, Some(1));
 }
 
+/// A queue that says whether it waits.
+struct Moody(Arc<AtomicBool>);
+
+impl Source for Moody {
+    fn drain(&mut self, _: usize, _: &mut dyn FnMut(&[Frame<'_>])) -> usize {
+        0
+    }
+
+    fn waits(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+#[test]
+fn who_holds_a_queue_is_told_by_it_whether_it_waits() {
+    let waits = Arc::new(AtomicBool::new(true));
+    let shelf = Shelf::new(vec![Box::new(Moody(waits.clone()))]);
+    assert_eq!(shelf.queues(), 1);
+    let mut queue = shelf.reader(0).expect("a reader").remove(0);
+    waits.store(false, Ordering::Relaxed);
+    assert!(queue.waits(), "as it was when it came");
+    shelf.assign(0, Some(0));
+    queue.drain(BURST, &mut |_| {});
+    assert!(!queue.waits());
+    waits.store(true, Ordering::Relaxed);
+    assert!(queue.waits());
+}
+
 #[test]
 fn a_queue_changes_hands_when_its_old_owner_puts_it_back() {
     let link = Link::new(1, 10);

@@ -298,7 +298,7 @@ fn a_control_plane_is_the_groups_and_no_balancer_has_one() {
     assert_eq!((balancer.balancing(), balancer.control.is_some()), (Some(("core", 0)), false));
     assert_eq!(names(plan.controlled().map(|(router, _)| router)), ["core"]);
     let group = &plan.groups[0];
-    assert!(!group.wanted(&group.pattern.nics[0]).has_control, "frames are sorted out by who reads the link");
+    assert!(group.wanted(&group.pattern.nics[0]).has_control, "urgent frames have a way of their own");
     assert!(group.shares_tables() && good(&multistage("balancer = \"vm\"\n")).groups[0].shares_tables());
     let in_kernel = errors(&text("").replace("\"flow\"", "\"flow\"\nengine = \"kernel\""));
     assert!(in_kernel.contains("group.control: kernel routers in a group have none"), "{in_kernel}");
