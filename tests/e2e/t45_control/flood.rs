@@ -165,8 +165,76 @@ fn flooded([west, east]: [&str; 2], hellos: u64) {
     chain.stage.finish_troubled(vec![chain.near, chain.plain]).expect("nothing is left");
 }
 
+/// Ethernet address of a neighbour that a host has spoken to.
+fn neighbour(host: &Namespace, ip: &str) -> Mac {
+    let known = host.ip(&["neighbour", "show", ip]).expect("neighbours");
+    let found = known.split("lladdr ").nth(1).and_then(|rest| rest.split_whitespace().next());
+    found.expect("it is known").parse::<config::Mac>().expect("an address").0
+}
+
+/// Floods both NICs of a group until its neighbour has been heard `hellos` times meanwhile.
+fn group_is_flooded(name: &str, kind: &group::Kind, hellos: u64) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("frr.conf");
+    fs::write(&path, configuration(1, &["out"], "lan", &[("10.0.23.2", 3)])).expect("written");
+    let text = group::file(name, kind, "process", &path.display().to_string());
+    let mut stage = Stage::start(RINGROAD, &text).expect("it starts");
+    let [lan, out] = ["lan", "out"].map(|nic| format!("{name}{nic}"));
+    let near = stage.host(&lan, "192.0.2.2/24", "192.0.2.1").expect("a host");
+    let behind = stage.host(&out, "10.0.23.2/30", "10.0.23.1").expect("a host");
+    // It has to learn its routes.
+    behind.ip(&["route", "delete", "default"]).expect("deleted");
+    behind.ip(&["address", "add", &format!("{FAR}/32"), "dev", "lo"]).expect("added");
+    let plain = Plain::start(&behind, &configuration(3, &[&out], "lo", &[("10.0.23.1", 1)]));
+    let mut client = wait_for("the run", || stage.client().ok());
+    // Of OSPF, BGP and BFD.
+    let all_up = |client: &mut Client| adjacencies(client, name).iter().filter(|one| one.up).count() == 3;
+    wait_for("all adjacencies", || all_up(&mut client).then_some(()));
+    wait_for_route(&mut client, name, (FAR, "ospf"));
+    wait_for_answer(&near, FAR);
+
+    let floods = [
+        (&near, &lan, "192.0.2.1", [192, 0, 2, 2], [203, 0, 113, 1]),
+        (&behind, &out, "10.0.23.1", [203, 0, 113, 1], [192, 0, 2, 2]),
+    ];
+    let before = stage.wait_for_counters(|_| true).expect("counters");
+    let floods = floods.map(|(host, link, router, from, to)| {
+        Flood::start(host, link, frame(neighbour(host, router), from, to))
+    });
+    let sorted = |counters: &Counters, nic: &str| counters.get(&format!("{name}.{nic}.sorted.frames"));
+    let seen = wait_for("the flood at each NIC", || {
+        let now = stage.wait_for_counters(|_| true).expect("counters");
+        ["lan", "out"].iter().all(|nic| sorted(&now, nic) >= sorted(&before, nic) + FLOOD).then_some(now)
+    });
+    let wanted: Vec<u64> = heard(&seen, name, &["out"]).iter().map(|count| count + hellos).collect();
+    let after =
+        wait_within(PATIENCE + Duration::from_secs(10 * hellos), "what is heard in the flood", || {
+            let now = stage.wait_for_counters(|_| true).expect("counters");
+            heard(&now, name, &["out"]).iter().zip(&wanted).all(|(now, wanted)| now >= wanted).then_some(now)
+        });
+    let down = |counters: &Counters| counters.get(&format!("{name}.bfd.down"));
+    assert_eq!(down(&after), down(&before), "sessions of BFD");
+    wait_for("answers of all daemons", || all_up(&mut client).then_some(()));
+    drop(floods);
+    wait_for_answer(&near, FAR);
+    drop(plain);
+    stage.finish_troubled(vec![near, behind]).expect("nothing is left");
+}
+
 mod all {
     use super::*;
+
+    #[test]
+    fn adjacencies_of_members_in_parallel_outlive_a_flood() {
+        needs!(Root, Tun, Program("ip"), Program("busybox"), Program("vtysh"));
+        group_is_flooded("t45g", &group::PARALLEL, 8);
+    }
+
+    #[test]
+    fn adjacencies_of_back_ends_outlive_a_flood() {
+        needs!(Root, Tun, Program("ip"), Program("busybox"), Program("vtysh"));
+        group_is_flooded("t45h", &group::MULTISTAGE, 8);
+    }
 
     #[test]
     fn adjacencies_outlive_a_flood_into_each_nic() {

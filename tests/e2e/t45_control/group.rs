@@ -15,15 +15,16 @@ const PORT: u16 = 7145;
 const ROUND: Duration = Duration::from_secs(10);
 
 /// What kind of group it is: its lines in the file, and the key that says how many members it has.
-struct Kind {
+pub(super) struct Kind {
     lines: &'static str,
     members: &'static str,
 }
 
-const PARALLEL: Kind = Kind { lines: "kind = \"parallel\"\nmembers = 2", members: "members" };
-const MULTISTAGE: Kind = Kind { lines: "kind = \"multistage\"\nbackends = 2", members: "backends" };
+pub(super) const PARALLEL: Kind = Kind { lines: "kind = \"parallel\"\nmembers = 2", members: "members" };
+pub(super) const MULTISTAGE: Kind =
+    Kind { lines: "kind = \"multistage\"\nbackends = 2", members: "backends" };
 
-fn file(name: &str, kind: &Kind, engine: &str, frr: &str) -> String {
+pub(super) fn file(name: &str, kind: &Kind, engine: &str, frr: &str) -> String {
     let nic = |nic: &str, address: &str| {
         format!(
             "[[group.nic]]\nname = \"{nic}\"\nattach = \"tap:{name}{nic}\"\naddress = \"{address}\"\nqueue_len = 4096\n"
