@@ -77,7 +77,7 @@ impl Source for Moody {
 }
 
 #[test]
-fn who_holds_a_queue_is_told_by_it_whether_it_waits() {
+fn a_reader_that_holds_a_queue_is_told_by_it_whether_it_waits() {
     let waits = Arc::new(AtomicBool::new(true));
     let shelf = Shelf::new(vec![Box::new(Moody(waits.clone()))]);
     assert_eq!(shelf.queues(), 1);

@@ -42,7 +42,7 @@ fn without_ipv6_there_is_no_second_table() {
 }
 
 #[test]
-fn the_route_of_an_address_is_told_for_both_families_by_whoever_has_the_list() {
+fn the_route_of_an_address_is_told_for_both_families_where_the_list_is() {
     let table = RouteTable::with_six(16, Some(Room6 { nodes: 64, ranges: 1000 })).expect("memory");
     table.change(0, |routes| routes.add(0xc633_6400, 24, NextHop::Local).expect("room"));
     table.change_six(0, |routes| routes.add(NET, 32, NextHop::Local).expect("room"));
