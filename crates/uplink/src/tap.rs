@@ -283,7 +283,9 @@ impl Tap {
     /// # Errors
     /// The kernel does not take the program.
     pub fn spread_in_turn(&self) -> Result<(), Error> {
-        self.steer("one by one", steering::deal)
+        // That of urgent frames stays apart, and gets none: they wait with the others.
+        let apart = usize::from(self.traits.has_urgent_queue());
+        self.steer("one by one", |queue, queues| steering::deal(queue, queues - apart))
     }
 
     /// Has another program spread its frames, where one of ours does; nothing where somebody else opened it.

@@ -120,6 +120,31 @@ fn urgent_frames_overtake_those_that_wait_in_the_kernel() {
 }
 
 #[test]
+fn frames_that_are_dealt_out_one_by_one_stay_out_of_the_urgent_queue() {
+    let Some(netns) = namespace() else { return };
+    netns.settle(false).expect("a namespace that sends nothing");
+    let spread = |in_turn| NicRequirements { has_control: true, queues: 2, in_turn, ..wanted("tap:t0") };
+    let held = link(&netns, &spread(false)).expect("a TAP");
+    resize(&*held, &spread(false), &spread(true)).expect("dealt out");
+    let handed = HandedOver::of(held.hand_over()).expect("descriptors");
+    let served = spread(true).serve(Some(handed), &[], Confinement::Off).expect("a port");
+    let mut ports = ports(&*served, &spread(true));
+    if ports.urgent.is_none() {
+        return println!("SKIPPED: the kernel takes no program that selects the queue of a frame");
+    }
+    let wire = uplink::PacketSender::open(&netns, "t0").expect("a packet socket");
+    assert_eq!(wire.repeat(&datagram(9), 64), 64);
+    let (end, mut came) = (Instant::now() + Duration::from_secs(60), [0; 2]);
+    while came.iter().sum::<usize>() < 64 {
+        for (count, source) in came.iter_mut().zip(&mut ports.sources) {
+            *count += source.drain(64, &mut |_| {});
+        }
+        assert!(Instant::now() < end, "{came:?}");
+    }
+    assert_eq!(came, [32, 32]);
+}
+
+#[test]
 fn urgent_frames_at_a_macvtap_have_a_way_of_their_own() {
     let Some(netns) = namespace() else { return };
     netns.settle(false).expect("a namespace that sends nothing");
