@@ -24,6 +24,6 @@ mod all {
         wait_for_route(&mut client, west, (FAR, "ospf"));
         wait_for_answer(&chain.near, FAR);
         drop(plain);
-        chain.stage.finish(vec![chain.near, chain.plain]).expect("nothing is left");
+        chain.stage.finish_troubled(vec![chain.near, chain.plain]).expect("nothing is left");
     }
 }
