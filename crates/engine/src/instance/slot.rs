@@ -39,9 +39,8 @@ use crate::wiring::Outlet;
 /// Time limit for which a starting router waits for a vhost-user peer that is to be handed its rings, so that
 /// its driver is offered the features of that peer.
 pub(crate) const PEER_PATIENCE: Duration = Duration::from_millis(500);
-/// Time limit for building a machine or launching a router: as long as a firmware may take to come up
-/// ([`Rules::boot`]). The kernel's part takes milliseconds, but is delayed by other guests on an overloaded
-/// host.
+/// Time limit for building a machine or launching a router: as long as a firmware may take to come up ([`Rules::boot`]). The kernel's
+/// part takes milliseconds, but is delayed by other guests on an overloaded host.
 pub(crate) const LAUNCH_LIMIT: Duration = Duration::from_secs(30);
 /// Longest time that a healthy instance may take to stop a router, or to change something of one that runs on.
 pub const LONGEST_STOP: Duration = take_down::LIMIT;
@@ -138,8 +137,7 @@ fn builder(
     let (plan, outlets, backend) = (plan.clone(), outlets.to_vec(), backends.of(plan)?);
     let tables = tables.of(&plan);
     // The table of a group has what was learned.
-    let learns = plan.control.is_some() && tables.is_none();
-    let learned = learns.then(|| learning.of(plan.speaker()));
+    let learned = (plan.control.is_some() && tables.is_none()).then(|| learning.of(plan.speaker()));
     Ok(move || {
         let task = GuestTask { role, ..GuestTask::default() };
         let guest = Guest::with_outlets(&plan, task, &outlets, tables, &backend)?;
