@@ -412,6 +412,4 @@ fn secret() -> u64 {
 }
 
 #[cfg(test)]
-mod machine_tests;
-#[cfg(test)]
 mod tests;

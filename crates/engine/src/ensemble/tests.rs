@@ -3,6 +3,7 @@ mod by_hand;
 mod changed;
 mod set_aside;
 mod with_balancers;
+mod with_machines;
 
 use std::cell::OnceCell;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

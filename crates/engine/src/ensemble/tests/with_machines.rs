@@ -1,22 +1,21 @@
 //! Groups behind balancers that are virtual machines, with threads in the place of balancers and members: they do what firmware does.
 
+mod asked;
+mod vlan;
+
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
 use attach::{Attachment, Ports, ServiceContext};
-use bootinfo::Question;
-use frame::nd::{Advert, AdvertOptions, RouterAdvert, Solicit};
+use frame::ethernet;
 use frame::order::{NOBODY, Order, Table};
-use frame::{ethernet, ipv6};
 use group::probe;
 use nic_port::NicQueues;
 use port::Source;
 use ring::BURST;
-use router::Ip;
 use switch::{Config, SwitchPort};
 
-use super::*;
-use crate::tables::tests::Made;
+use crate::ensemble::*;
 
 const FILE: &str = "[switch.west]\n[switch.east]\n[[group]]\nname = 'core'\nkind = 'multistage'\nbalancer = 'vm'\nbalancers = 2\n\
                     backends = 2\nengine = 'process'\n\
@@ -368,220 +367,6 @@ fn a_balancer_without_frames_by_the_plan_has_no_link() {
 }
 
 #[test]
-fn what_a_member_asks_at_its_desk_is_asked_at_the_link_and_known_to_all() {
-    const HOST: u32 = u32::from_be_bytes([192, 0, 2, 7]);
-    let bench = bench();
-    let made = Made::of(&bench.plan.members("core").cloned().collect::<Vec<_>>());
-    bench.tables.adopt(made.supplies("core")).expect("mapped");
-    let (balancers, members) = all(&bench);
-    let (heard, mut wire) = port::ingress(1000).expect("a queue");
-    let station = bench.switches[0].add_port("station", heard).expect("a port");
-    let desk = bench.tables.desk("core_1").expect("a desk");
-    let (own, end) = (frame::Mac(bench.group().pattern.nics[0].mac.0), Instant::now() + PATIENCE);
-    let mut asked = Vec::new();
-    while asked.is_empty() {
-        assert!(Instant::now() < end, "nobody asks");
-        desk.ask(0, Question { nic: 0, ip: HOST });
-        wire.drain(BURST, &mut |frames| asked.extend(frames.iter().filter_map(packet_of)));
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    let packet = asked[0];
-    assert_eq!(
-        (packet.operation, packet.sender_mac, packet.target_ip),
-        (arp::Operation::Request, own, HOST),
-        "in the group's name"
-    );
-    let answer = arp::Packet {
-        operation: arp::Operation::Reply,
-        sender_mac: STATION,
-        sender_ip: HOST,
-        target_mac: own,
-        target_ip: packet.sender_ip,
-    };
-    station.deliver(&[Frame::new(Bytes::from_slice(&mut hosts::spoken(own, &answer)))]);
-    let table = bench.tables.neighbours("core").expect("a table");
-    while table.find(0, Ip::v4(HOST)) != Some(STATION) {
-        assert!(Instant::now() < end, "it is not known");
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    assert_eq!(table.find(1, Ip::v4(probe::destination(1))), Some(probe::back(1)), "each NIC's own");
-    bench.becomes(&SERVING);
-    drop((balancers, members));
-}
-
-#[test]
-fn what_a_member_asks_while_there_is_no_balancer_is_lost_and_counted() {
-    let bench = bench_of(&FILE.replace("'192.0.2.1/24'", "['192.0.2.1/24', '2001:db8::1/64']"));
-    let member = bench.member(0);
-    let core = bench.ensemble().core.clone();
-    let mac = frame::Mac(bench.group().stations(0).next().expect("a NIC").0);
-    let request = arp::Packet {
-        operation: arp::Operation::Request,
-        sender_mac: mac,
-        sender_ip: u32::from_be_bytes([192, 0, 2, 1]),
-        target_mac: frame::Mac::default(),
-        target_ip: u32::from_be_bytes([192, 0, 2, 7]),
-    };
-    let mut octets = hosts::spoken(frame::Mac::BROADCAST, &request);
-    assert!(core.hears_member((0, 0), &Frame::new(Bytes::from_slice(&mut octets))));
-    let own = 0x2001_0db8_u128 << 96 | 1;
-    let (target, to) = (own + 6, ipv6::solicited_node(own + 6));
-    let solicit = Solicit { target, source_mac: Some(mac) };
-    let mut octets = nodes::spoken((mac, ipv6::group_mac(to)), (own, to), |payload| solicit.write(payload));
-    assert!(core.hears_discovery_of((0, 0), &Frame::new(Bytes::from_slice(&mut octets))));
-    let counted =
-        ["arp_asked", "nd_asked", "drop_asked"].map(|name| bench.counted(&format!("core.w.group.{name}")));
-    assert_eq!(counted, [0, 0, 2]);
-    drop(member);
-}
-
-/// A VLAN of the first NIC, with a neighbour there that is known from the file.
-const VLAN: &str = "[[group.interface]]\nname = 'v'\nnic = 'w'\nvlan = 100\naddress = ['10.50.0.1/24', '2001:db8:50::1/64']\n\
-                    [[group.neighbour]]\naddress = '10.50.0.9'\nmac = '02:00:00:00:00:09'\n";
-const TAG: [u8; 4] = [0x81, 0, 0, 100];
-
-/// A frame with a tag before all that is not an address.
-fn in_vlan(octets: &[u8]) -> Vec<u8> {
-    [&octets[..12], &TAG, &octets[12..]].concat()
-}
-
-/// Waits for frames of the VLAN that have these ethertypes behind its tag, one after the other.
-fn wait_for_tagged(wire: &mut dyn Source, wanted: &[u16]) -> Vec<Vec<u8>> {
-    let mut heard: Vec<Vec<u8>> = Vec::new();
-    let end = Instant::now() + PATIENCE;
-    while heard.len() < wanted.len() {
-        assert!(Instant::now() < end, "{heard:?}");
-        wire.drain(BURST, &mut |frames| {
-            for frame in frames {
-                let mut octets = [0; nodes::LONGEST];
-                let len = frame.octets().copy_to_slice(&mut octets);
-                let ethertype = wanted.get(heard.len()).map(|wanted| wanted.to_be_bytes());
-                if octets[12..16] == TAG && Some([octets[16], octets[17]]) == ethertype {
-                    heard.push(octets[..len].to_vec());
-                }
-            }
-        });
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    heard
-}
-
-#[test]
-fn what_a_member_asks_in_a_vlan_is_asked_at_the_link_with_its_tags() {
-    let bench = bench_of(&format!("{FILE}{VLAN}"));
-    let (balancers, members) = all(&bench);
-    let core = bench.ensemble().core.clone();
-    let (inbox, mut wire) = port::ingress(1000).expect("a queue");
-    let station = bench.switches[0].add_port("station", inbox).expect("a port");
-    let group = frame::Mac(bench.group().pattern.nics[0].mac.0);
-    let mac = frame::Mac(bench.group().stations(0).next().expect("a NIC").0);
-    let (own, host) = (u32::from_be_bytes([10, 50, 0, 1]), u32::from_be_bytes([10, 50, 0, 7]));
-    let request = |sender_mac: frame::Mac| {
-        let packet = arp::Packet {
-            operation: arp::Operation::Request,
-            sender_mac,
-            sender_ip: own,
-            target_mac: frame::Mac::default(),
-            target_ip: host,
-        };
-        in_vlan(&hosts::spoken(frame::Mac::BROADCAST, &packet))
-    };
-    assert!(core.hears_member((0, 0), &Frame::new(Bytes::from_slice(&mut request(mac)))));
-    let (own_six, host_six) = (0x2001_0db8_0050_u128 << 80 | 1, 0x2001_0db8_0050_u128 << 80 | 7);
-    let to = ipv6::solicited_node(host_six);
-    let solicit = Solicit { target: host_six, source_mac: Some(mac) };
-    let solicit = nodes::spoken((mac, ipv6::group_mac(to)), (own_six, to), |payload| solicit.write(payload));
-    assert!(
-        core.hears_discovery_of((0, 0), &Frame::new(Bytes::from_slice(&mut in_vlan(&solicit)))),
-        "under its own name"
-    );
-    let heard = wait_for_tagged(&mut wire, &[ethernet::ARP, ethernet::IPV6]);
-    assert_eq!(heard[0], request(group), "in the group's name");
-    assert_eq!((&heard[1][6..12], heard[1][58]), (&group.0[..], 135), "a solicitation, by the group as well");
-    assert_eq!(core.links[0].fixed, [(1, frame::Mac([2, 0, 0, 0, 0, 9]))]);
-    let answer = arp::Packet {
-        operation: arp::Operation::Reply,
-        sender_mac: STATION,
-        sender_ip: host,
-        target_mac: group,
-        target_ip: own,
-    };
-    station.deliver(&[Frame::new(Bytes::from_slice(&mut in_vlan(&hosts::spoken(group, &answer))))]);
-    let end = Instant::now() + PATIENCE;
-    while core.links[0].vlans[0].hosts().stations() != [STATION] {
-        assert!(Instant::now() < end, "the answer is not heard");
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    assert!(core.links[0].hosts().stations().is_empty(), "it is nobody without a tag");
-    let mut foreign = request(STATION);
-    foreign[15] = 101;
-    let frame = Frame::new(Bytes::from_slice(&mut foreign));
-    assert!(
-        !core.hears_for_machines(0, &frame, &port::Null::new()),
-        "of a VLAN that the group does not have"
-    );
-    drop((balancers, members));
-}
-
-#[test]
-fn a_balancer_that_takes_a_link_over_is_announced_in_each_vlan() {
-    let bench = bench_of(&format!("{FILE}{VLAN}"));
-    let (balancers, members) = all(&bench);
-    let inner = bench.switches.iter().find(|switch| switch.name() == "core_w").expect("between the stages");
-    let (inbox, mut wire) = port::ingress(1000).expect("a queue");
-    let _port = inner.add_port("listener", inbox).expect("a port");
-    let core = bench.ensemble().core.clone();
-    let carrier = core.front(0).and_then(|front| front.carrier()).expect("there is one");
-    assert!(core.cut(|name| name == format!("core_lb{carrier}")));
-    let heard = wait_for_tagged(&mut wire, &[0x8035]);
-    assert_eq!(heard[0][..6], frame::Mac::BROADCAST.0, "where it is itself, in the VLAN");
-    drop((balancers, members));
-}
-
-#[test]
-fn an_arp_packet_names_the_member_that_its_frame_is_for_also_in_a_vlan() {
-    let packet = arp::Packet {
-        operation: arp::Operation::Reply,
-        sender_mac: STATION,
-        sender_ip: 1,
-        target_mac: frame::Mac::default(),
-        target_ip: 2,
-    };
-    let plain = hosts::spoken(frame::Mac::BROADCAST, &packet);
-    let due = hosts::spoken(frame::Mac([7; 6]), &arp::Packet { target_mac: frame::Mac([7; 6]), ..packet });
-    let (mut plain, mut once, mut twice) = (plain.to_vec(), in_vlan(&plain), in_vlan(&in_vlan(&plain)));
-    [&mut plain, &mut once, &mut twice]
-        .into_iter()
-        .for_each(|octets| behind::address(octets, frame::Mac([7; 6])));
-    assert_eq!(plain, due);
-    assert_eq!((once, twice), (in_vlan(&due), in_vlan(&in_vlan(&due))));
-}
-
-#[test]
-fn arp_of_a_stranger_behind_balancers_is_counted_by_each_of_them() {
-    let bench = bench();
-    let (balancers, members) = all(&bench);
-    let inner = bench.switches.iter().find(|switch| switch.name() == "core_w").expect("between the stages");
-    let stranger = inner.add_port("stranger", Arc::new(port::Null::new())).expect("a port");
-    let request = arp::Packet {
-        operation: arp::Operation::Request,
-        sender_mac: STATION,
-        sender_ip: u32::from_be_bytes([192, 0, 2, 8]),
-        target_mac: frame::Mac::default(),
-        target_ip: u32::from_be_bytes([192, 0, 2, 9]),
-    };
-    let mut octets = hosts::spoken(frame::Mac::BROADCAST, &request);
-    stranger.deliver(&[Frame::new(Bytes::from_slice(&mut octets))]);
-    let end = Instant::now() + PATIENCE;
-    while bench.counted("core.w.group.arp_ignored") < 2 {
-        assert!(Instant::now() < end, "{}", bench.counted("core.w.group.arp_ignored"));
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    assert_eq!(bench.counted("core.w.group.arp_asked"), 0, "no member has asked");
-    drop((balancers, members));
-}
-
-#[test]
 fn a_group_whose_balancers_are_gone_keeps_nothing() {
     let bench = bench();
     let parts = all(&bench);
@@ -603,61 +388,6 @@ fn what_looks_like_an_order_and_comes_from_outside_is_dropped() {
     let end = Instant::now() + PATIENCE;
     while bench.counted("core.w.group.drop_forged") == 0 {
         assert!(Instant::now() < end, "it was not seen");
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    bench.becomes(&SERVING);
-    drop((balancers, members));
-}
-
-#[test]
-fn what_a_member_says_of_neighbours_leaves_by_the_link_in_the_name_of_the_group() {
-    let bench = bench_of(&FILE.replace("'192.0.2.1/24'", "['192.0.2.1/24', '2001:db8::1/64']"));
-    let (balancers, members) = all(&bench);
-    let core = bench.ensemble().core.clone();
-    let (inbox, mut wire) = port::ingress(1000).expect("a queue");
-    let station = bench.switches[0].add_port("station", inbox).expect("a port");
-    let (own, group) = (0x2001_0db8_u128 << 96 | 1, frame::Mac(bench.group().pattern.nics[0].mac.0));
-    let (host, near) = (own + 6, ipv6::link_local(group));
-    let mac = frame::Mac(bench.group().stations(0).next().expect("a NIC").0);
-    let mut heard: Vec<Vec<u8>> = Vec::new();
-    let stays = |mut octets: nodes::Spoken| {
-        core.hears_discovery_of((0, 0), &Frame::new(Bytes::from_slice(&mut octets)))
-    };
-    let solicit = |source: u128, target: u128| {
-        let (to, source_mac) = (ipv6::solicited_node(target), (source != 0).then_some(mac));
-        let solicit = Solicit { target, source_mac };
-        nodes::spoken((mac, ipv6::group_mac(to)), (source, to), |payload| solicit.write(payload))
-    };
-    let options = AdvertOptions { mac, mtu: None, prefixes: &[], dns: (&[], 0) };
-    let (to, ends) = (ipv6::group_mac(ipv6::ALL_NODES), (near, ipv6::ALL_NODES));
-    let advert = nodes::spoken((mac, to), ends, |payload| RouterAdvert::default().write(&options, payload));
-    assert!(stays(solicit(0, own)) && stays(solicit(own, host)) && stays(advert), "under its own name");
-    let end = Instant::now() + PATIENCE;
-    let kinds = |heard: &[Vec<u8>]| heard.iter().map(|octets| octets[54]).collect::<Vec<_>>();
-    while !kinds(&heard).ends_with(&[134]) {
-        assert!(Instant::now() < end, "{:?}", kinds(&heard));
-        // Another one speaks for the group while this one is suspect.
-        assert!(stays(advert));
-        let read = |frame: &Frame<'_>| {
-            let mut octets = [0; nodes::LONGEST];
-            let len = frame.octets().copy_to_slice(&mut octets);
-            nodes::Message::read(&octets[..len]).map(|_| octets[..len].to_vec())
-        };
-        wire.drain(BURST, &mut |frames| heard.extend(frames.iter().filter_map(read)));
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    assert_eq!(kinds(&heard)[..3], [135, 135, 134]);
-    let said: Vec<_> = heard.iter().filter_map(|octets| nodes::Message::read(octets)).collect();
-    assert!(said.iter().all(|message| message.by == group), "{said:?}");
-    assert_eq!([said[0].source, said[1].source, said[2].source], [0, own, near]);
-    let named = |octets: &[u8], at: usize| octets[at..at + 8] == [&[1, 1][..], &group.0].concat()[..];
-    assert!(named(&heard[1], 78) && named(&heard[2], 70), "and so it is named inside");
-    let advert =
-        Advert { target: host, target_mac: Some(STATION), router: false, solicited: true, overrides: true };
-    let mut answer = nodes::spoken((STATION, group), (host, own), |payload| advert.write(payload));
-    station.deliver(&[Frame::new(Bytes::from_slice(&mut answer))]);
-    while core.links[0].nodes().stations() != [STATION] {
-        assert!(Instant::now() < end, "the answer is not heard");
         std::thread::sleep(Duration::from_millis(1));
     }
     bench.becomes(&SERVING);
