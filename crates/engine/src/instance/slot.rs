@@ -1,6 +1,7 @@
 //! Slot of one router: its plan, its current run, and its state between runs.
 
 mod launch;
+mod parts;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,10 +9,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use api::CpuSharing;
-use bootinfo::Role;
 use config::{Engine, Restart, Router};
 use sandbox::Confinement;
-use switch::Switch;
 use telemetry::Kind;
 
 use super::backend_pool::BackendPool;
@@ -22,19 +21,19 @@ use crate::arp_conflicts::ArpConflicts;
 use crate::control::Learning;
 use crate::counts::CounterRegistry;
 use crate::ensemble::Ensembles;
-use crate::guest::{Guest, GuestTask};
+use crate::guest::Guest;
 use crate::look_after::BackOff;
 use crate::next_hops::NextHops;
 use crate::observed_time::ObservedTime;
 use crate::routes;
 use crate::shortages::Shortages;
-use crate::supplies::HostServices;
 use crate::tables::Tables;
 use crate::take_down::{self, TakeDown};
 use crate::task::Task;
 use crate::tracing::TapBoard;
 use crate::watch::{BOOT_LIMIT, Rules, Watch};
 use crate::wiring::Outlet;
+pub(crate) use parts::{Parts, Plugged, outlet_finder};
 
 /// Time limit for which a starting router waits for a vhost-user peer that is to be handed its rings, so that
 /// its driver is offered the features of that peer.
@@ -74,77 +73,6 @@ pub(crate) struct RunContext {
     pub(crate) events: Vec<Event>,
     /// NICs of isolated routers whose cable has changed, not yet reported.
     pub(crate) plugged: Vec<String>,
-}
-
-/// A router, and the outlets that its NICs are plugged into.
-pub(crate) struct Plugged {
-    pub(crate) plan: Router,
-    pub(crate) outlets: Vec<Arc<Outlet>>,
-}
-
-impl Plugged {
-    /// Resolves the outlets of all its NICs.
-    pub(crate) fn find(plan: &Router, find: impl FnMut(&config::Nic) -> Result<Arc<Outlet>>) -> Result<Self> {
-        let outlets = plan.nics.iter().map(find).collect::<Result<Vec<_>>>()?;
-        Ok(Self { plan: plan.clone(), outlets })
-    }
-
-    /// Returns the closure that builds the router's machine, as [`builder`] does.
-    pub(crate) fn builder(
-        &self,
-        backends: &mut BackendPool,
-        learning: &Learning,
-        tables: &Tables,
-    ) -> Result<impl FnOnce() -> Result<Guest> + Send + use<>> {
-        builder(&self.plan, &self.outlets, backends, (learning, tables))
-    }
-}
-
-/// Components of a router before it runs.
-pub(crate) struct Parts {
-    pub(crate) plugged: Plugged,
-    pub(crate) guest: Guest,
-}
-
-/// Returns a closure that resolves the outlet of each NIC of a plan's router.
-pub(crate) fn outlet_finder<'f>(
-    router: &'f Router,
-    switches: &'f [Arc<Switch>],
-    (held, ensembles): (&'f [Arc<Outlet>], &'f Ensembles),
-    supplies: &'f mut HostServices,
-) -> impl FnMut(&config::Nic) -> Result<Arc<Outlet>> + 'f {
-    move |nic| {
-        Outlet::find((router, nic), switches, supplies, (held, ensembles))
-            .with_context(|| format!("router {}, NIC {}", router.name, nic.name))
-    }
-}
-
-/// Returns the closure that builds a router's machine without running it; its NICs offer the features of the
-/// peers that have answered by the time it is called. To be called on a thread of its own: the kernel may
-/// block it.
-fn builder(
-    plan: &Router,
-    outlets: &[Arc<Outlet>],
-    backends: &mut BackendPool,
-    (learning, tables): (&Learning, &Tables),
-) -> Result<impl FnOnce() -> Result<Guest> + Send + use<>> {
-    let role = match plan.role {
-        config::Role::Router => Role::Router,
-        config::Role::Echo => Role::Echo,
-        config::Role::Hostile(_) => Role::Hostile,
-        config::Role::Balancer => Role::Balancer,
-    };
-    let (plan, outlets, backend) = (plan.clone(), outlets.to_vec(), backends.of(plan)?);
-    let tables = tables.of(&plan);
-    // The table of a group has what was learned.
-    let learned = (plan.control.is_some() && tables.is_none()).then(|| learning.of(plan.speaker()));
-    Ok(move || {
-        let task = GuestTask { role, ..GuestTask::default() };
-        let guest = Guest::with_outlets(&plan, task, &outlets, tables, &backend)?;
-        let links = plan.nics.len() + plan.forwarding.interfaces.len();
-        learned.iter().for_each(|learned| learned.adopt(guest.table(), links));
-        Ok(guest)
-    })
 }
 
 /// A run of a router, and the watch over it.

@@ -6,7 +6,8 @@ use std::time::Instant;
 use anyhow::{Context, Result, anyhow, bail};
 use telemetry::Kind;
 
-use super::{LAUNCH_LIMIT, Run, RunContext, Slot, builder};
+use super::parts::builder;
+use super::{LAUNCH_LIMIT, Run, RunContext, Slot};
 use crate::apply::difference::route_changes;
 use crate::arp_conflicts::ArpConflicts;
 use crate::guest::Guest;
