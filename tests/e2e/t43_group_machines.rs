@@ -2,12 +2,15 @@
 //! address and one answer to ARP: by our switch, a bridge and Open vSwitch as the interconnection. Balancers are cut, killed and come
 //! again, paths behind them are cut, back ends come and go, here and on another host, and the data plane is killed: flows go on.
 
+mod elsewhere;
+mod open_vswitch;
+
 use std::net::Ipv4Addr;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use config::Mac;
-use support::{Counters, Flow, Namespace, Ovs, Running, Signal, Stage, ping, run, transfer};
+use support::{Counters, Flow, Namespace, Stage, ping, run, transfer};
 
 use crate::verbs::said_at;
 
@@ -294,93 +297,6 @@ fn a_bridge_joins_balancers_and_back_ends_and_a_path_through_it_is_cut() {
     assert!(said.contains("nothing comes back from members by east"), "{said}");
 }
 
-/// A cable to another host, which is returned.
-fn cable(home: &Namespace) -> anyhow::Result<Namespace> {
-    let far = Namespace::add("t43v-far")?;
-    home.ip(&[
-        "link",
-        "add",
-        "t43v-u",
-        "mtu",
-        "1600",
-        "type",
-        "veth",
-        "peer",
-        "name",
-        "t43v-u",
-        "netns",
-        far.name(),
-    ])?;
-    for (host, own) in [(home, "10.43.0.1"), (&far, "10.43.0.2")] {
-        host.set("net.ipv6.conf.default.disable_ipv6", "1")?;
-        host.ip(&["address", "add", &format!("{own}/24"), "dev", "t43v-u"])?;
-        host.ip(&["link", "set", "t43v-u", "mtu", "1600", "up"])?;
-    }
-    Ok(far)
-}
-
-/// What is between two hosts: a cable, and a VXLAN over it that joins a bridge on each. The far host.
-fn two_hosts(home: &Namespace) -> anyhow::Result<Namespace> {
-    let far = cable(home)?;
-    for (host, own, other) in [(home, "10.43.0.1", "10.43.0.2"), (&far, "10.43.0.2", "10.43.0.1")] {
-        let tunnel = ["id", "43", "local", own, "remote", other, "dstport", "4789", "dev", "t43v-u"];
-        host.ip(&[&["link", "add", "t43v-x", "type", "vxlan"][..], &tunnel].concat())?;
-        host.ip(&["link", "add", BRIDGE, "type", "bridge"])?;
-        host.ip(&["link", "set", "t43v-x", "master", BRIDGE])?;
-        host.ip(&["link", "set", "t43v-x", "up"])?;
-        host.ip(&["link", "set", BRIDGE, "up"])?;
-    }
-    Ok(far)
-}
-
-/// The file of the back end on the far host: one router with the addresses of the group, whose NICs are plugged in there.
-fn far_file([west, east]: [&str; 2]) -> String {
-    let nic = |name: &str, attach: &str, address: &str| {
-        let mac = Mac::derived("duo_63", name);
-        format!(
-            "[[router.nic]]\nname = '{name}'\nattach = '{attach}'\nmac = '{mac}'\naddress = '{address}'\noffload = false\n"
-        )
-    };
-    let probed = |to: &str, nic: &str| format!("[[router.route]]\nto = '{to}/32'\nnic = '{nic}'\n");
-    "[[router]]\nname = 't43v-far'\nengine = 'process'\n".to_owned()
-        + &nic("west", west, "192.0.2.1/24")
-        + &nic("east", east, "198.51.100.1/24")
-        + &probed("192.0.0.1", "west")
-        + &probed("192.0.0.2", "east")
-        + &probed("192.0.0.8", "west")
-}
-
-/// Has a back end on the far host serve beside the only one here, then alone, and kills it: flows go on. `made`: links of the home
-/// host that are gone before the run ends.
-fn try_far_back_end((stage, far): (Stage, Namespace), far_file: &str, made: &[&str]) {
-    let world = World::around(stage);
-    std::fs::write(world.stage.path("far.toml"), far_file).expect("written");
-    let mut command = far.command(RINGROAD);
-    let state = world.stage.path("far-state");
-    command.current_dir(world.stage.path("")).env("STATE_DIRECTORY", state).args(["run", "far.toml"]);
-    let mut other = Running::start(&mut command).expect("it starts");
-    world.all_serve(2, 2);
-    is_one_router(&world);
-    let flows = world.flows();
-    world.transfers(1);
-    // With the only one here stopped, all flows go by the other host.
-    world.ask(&["stop", "duo_0"]);
-    all_resume(&flows, "the back end here was stopped");
-    world.transfers(2);
-    world.ask(&["start", "duo_0"]);
-    world.all_serve(2, 2);
-    other.signal(Signal::KILL).expect("killed");
-    other.wait(PATIENCE).expect("it ends");
-    all_resume(&flows, "the other host's was killed");
-    world.transfers(3);
-    drop(flows);
-    for link in made {
-        world.stage.home().ip(&["link", "delete", link]).expect("deleted");
-    }
-    drop(far);
-    world.finish();
-}
-
 mod all {
     use super::*;
 
@@ -392,32 +308,6 @@ mod all {
             said.contains("/duo_lb0: failed: its process (pid ") && said.contains("data plane died"),
             "{said}"
         );
-    }
-
-    #[test]
-    fn a_back_end_on_another_host_is_reached_by_vxlan() {
-        support::needs!(Root, Tun, Program("ip"), Program("busybox"));
-        let more = format!("interconnect = 'bridge:{BRIDGE}'\nremote = 1");
-        let text = file("process", &more).replace("backends = 3", "backends = 1");
-        let started = Stage::start_after(RINGROAD, &text, &["--json"], |home| Ok(two_hosts(home)));
-        let (stage, far) = started.expect("it starts");
-        let far = match far {
-            Ok(far) => far,
-            Err(why) => return println!("SKIPPED: no VXLAN here: {why:#}"),
-        };
-        let bridge = format!("bridge:{BRIDGE}");
-        try_far_back_end((stage, far), &far_file([&bridge, &bridge]), &[BRIDGE, "t43v-x", "t43v-u"]);
-    }
-
-    #[test]
-    fn a_back_end_on_another_host_is_reached_by_tunnels() {
-        support::needs!(Root, Tun, Program("ip"), Program("busybox"));
-        let more = "tunnels = 'udp:10.43.0.1:4843-10.43.0.2:4843'";
-        let text = file("process", more).replace("backends = 3", "backends = 1");
-        let started = Stage::start_after(RINGROAD, &text, &["--json"], cable).expect("it starts");
-        // The second NIC has the next port at both ends.
-        let ends = ["udp:10.43.0.2:4843-10.43.0.1:4843", "udp:10.43.0.2:4844-10.43.0.1:4844"];
-        try_far_back_end(started, &far_file(ends), &["t43v-u"]);
     }
 
     #[test]
@@ -493,77 +383,5 @@ mod all {
         world.transfers(2);
         drop(flows);
         world.finish();
-    }
-
-    /// Ends a run beside an Open vSwitch, which is to have no port of it any more.
-    fn leaves_no_port(mut world: World, ovs: &Ovs) {
-        world.stage.run().signal(Signal::TERM).expect("it is told");
-        let done = world.stage.run().wait(PATIENCE).expect("it ends");
-        assert!(done.status.success(), "{}", done.stderr);
-        assert_eq!(ovs.ask(&["list-ports", BRIDGE]).expect("ports"), "", "none of the run's is left");
-    }
-
-    #[test]
-    fn open_vswitch_joins_balancers_and_kernel_routers() {
-        support::needs!(
-            Root,
-            Tun,
-            Program("ip"),
-            Program("busybox"),
-            Program("nsenter"),
-            Program("ovs-vswitchd"),
-            Program("ovsdb-server")
-        );
-        let text = file("kernel", &format!("interconnect = 'ovs:{BRIDGE}'"));
-        let text = text.replace("queue_len = 4096\noffload = false\n", "");
-        let started = Stage::start_with_names_beside_ovs(RINGROAD, &text, &["--json"], BRIDGE);
-        let (stage, ovs) = started.expect("it starts");
-        let world = World::around(stage);
-        world.all_serve(3, 2);
-        is_one_router(&world);
-        let flows = world.flows();
-        world.transfers(1);
-        world.waits_for("both spread", |counters| {
-            (0..2).all(|n| counters.get(&format!("duo_lb{n}.vcpu0.balancer.spread")) > 100)
-        });
-        let ports = || ovs.ask(&["list-ports", BRIDGE]).expect("ports");
-        assert!(ports().lines().any(|port| port == "duo_2.west"), "{}", ports());
-        world.ask(&["set", "duo", "backends=2"]);
-        world.all_serve(2, 2);
-        all_resume(&flows, "a back end went");
-        world.transfers(2);
-        let end = Instant::now() + PATIENCE;
-        while ports().contains("duo_2.") {
-            assert!(Instant::now() < end, "{}", ports());
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        drop(flows);
-        leaves_no_port(world, &ovs);
-    }
-
-    #[test]
-    fn open_vswitch_joins_balancers_and_back_ends() {
-        support::needs!(
-            Root,
-            Tun,
-            Program("ip"),
-            Program("busybox"),
-            Program("ovs-vswitchd"),
-            Program("ovsdb-server")
-        );
-        let text = file("process", &format!("interconnect = 'ovs:{BRIDGE}'"));
-        let (stage, ovs) = Stage::start_beside_ovs(RINGROAD, &text, &["--json"], BRIDGE).expect("it starts");
-        let world = World::around(stage);
-        world.all_serve(3, 2);
-        is_one_router(&world);
-        let flows = world.flows();
-        world.transfers(1);
-        world.waits_for("all forward", all_have_forwarded);
-        world.ask(&["set", "duo", "balancers=1"]);
-        world.all_serve(3, 1);
-        all_resume(&flows, "a balancer was cut");
-        world.transfers(2);
-        drop(flows);
-        leaves_no_port(world, &ovs);
     }
 }

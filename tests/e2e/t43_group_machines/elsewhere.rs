@@ -1,0 +1,122 @@
+//! Objective: a back end on another host serves beside those here and alone, reached by VXLAN between bridges or by tunnels.
+
+use support::{Running, Signal};
+
+use super::*;
+
+/// A cable to another host, which is returned.
+fn cable(home: &Namespace) -> anyhow::Result<Namespace> {
+    let far = Namespace::add("t43v-far")?;
+    home.ip(&[
+        "link",
+        "add",
+        "t43v-u",
+        "mtu",
+        "1600",
+        "type",
+        "veth",
+        "peer",
+        "name",
+        "t43v-u",
+        "netns",
+        far.name(),
+    ])?;
+    for (host, own) in [(home, "10.43.0.1"), (&far, "10.43.0.2")] {
+        host.set("net.ipv6.conf.default.disable_ipv6", "1")?;
+        host.ip(&["address", "add", &format!("{own}/24"), "dev", "t43v-u"])?;
+        host.ip(&["link", "set", "t43v-u", "mtu", "1600", "up"])?;
+    }
+    Ok(far)
+}
+
+/// What is between two hosts: a cable, and a VXLAN over it that joins a bridge on each. The far host.
+fn two_hosts(home: &Namespace) -> anyhow::Result<Namespace> {
+    let far = cable(home)?;
+    for (host, own, other) in [(home, "10.43.0.1", "10.43.0.2"), (&far, "10.43.0.2", "10.43.0.1")] {
+        let tunnel = ["id", "43", "local", own, "remote", other, "dstport", "4789", "dev", "t43v-u"];
+        host.ip(&[&["link", "add", "t43v-x", "type", "vxlan"][..], &tunnel].concat())?;
+        host.ip(&["link", "add", BRIDGE, "type", "bridge"])?;
+        host.ip(&["link", "set", "t43v-x", "master", BRIDGE])?;
+        host.ip(&["link", "set", "t43v-x", "up"])?;
+        host.ip(&["link", "set", BRIDGE, "up"])?;
+    }
+    Ok(far)
+}
+
+/// The file of the back end on the far host: one router with the addresses of the group, whose NICs are plugged in there.
+fn far_file([west, east]: [&str; 2]) -> String {
+    let nic = |name: &str, attach: &str, address: &str| {
+        let mac = Mac::derived("duo_63", name);
+        format!(
+            "[[router.nic]]\nname = '{name}'\nattach = '{attach}'\nmac = '{mac}'\naddress = '{address}'\noffload = false\n"
+        )
+    };
+    let probed = |to: &str, nic: &str| format!("[[router.route]]\nto = '{to}/32'\nnic = '{nic}'\n");
+    "[[router]]\nname = 't43v-far'\nengine = 'process'\n".to_owned()
+        + &nic("west", west, "192.0.2.1/24")
+        + &nic("east", east, "198.51.100.1/24")
+        + &probed("192.0.0.1", "west")
+        + &probed("192.0.0.2", "east")
+        + &probed("192.0.0.8", "west")
+}
+
+/// Has a back end on the far host serve beside the only one here, then alone, and kills it: flows go on. `made`: links of the home
+/// host that are gone before the run ends.
+fn try_far_back_end((stage, far): (Stage, Namespace), far_file: &str, made: &[&str]) {
+    let world = World::around(stage);
+    std::fs::write(world.stage.path("far.toml"), far_file).expect("written");
+    let mut command = far.command(RINGROAD);
+    let state = world.stage.path("far-state");
+    command.current_dir(world.stage.path("")).env("STATE_DIRECTORY", state).args(["run", "far.toml"]);
+    let mut other = Running::start(&mut command).expect("it starts");
+    world.all_serve(2, 2);
+    is_one_router(&world);
+    let flows = world.flows();
+    world.transfers(1);
+    // With the only one here stopped, all flows go by the other host.
+    world.ask(&["stop", "duo_0"]);
+    all_resume(&flows, "the back end here was stopped");
+    world.transfers(2);
+    world.ask(&["start", "duo_0"]);
+    world.all_serve(2, 2);
+    other.signal(Signal::KILL).expect("killed");
+    other.wait(PATIENCE).expect("it ends");
+    all_resume(&flows, "the other host's was killed");
+    world.transfers(3);
+    drop(flows);
+    for link in made {
+        world.stage.home().ip(&["link", "delete", link]).expect("deleted");
+    }
+    drop(far);
+    world.finish();
+}
+
+mod all {
+    use super::*;
+
+    #[test]
+    fn a_back_end_on_another_host_is_reached_by_vxlan() {
+        support::needs!(Root, Tun, Program("ip"), Program("busybox"));
+        let more = format!("interconnect = 'bridge:{BRIDGE}'\nremote = 1");
+        let text = file("process", &more).replace("backends = 3", "backends = 1");
+        let started = Stage::start_after(RINGROAD, &text, &["--json"], |home| Ok(two_hosts(home)));
+        let (stage, far) = started.expect("it starts");
+        let far = match far {
+            Ok(far) => far,
+            Err(why) => return println!("SKIPPED: no VXLAN here: {why:#}"),
+        };
+        let bridge = format!("bridge:{BRIDGE}");
+        try_far_back_end((stage, far), &far_file([&bridge, &bridge]), &[BRIDGE, "t43v-x", "t43v-u"]);
+    }
+
+    #[test]
+    fn a_back_end_on_another_host_is_reached_by_tunnels() {
+        support::needs!(Root, Tun, Program("ip"), Program("busybox"));
+        let more = "tunnels = 'udp:10.43.0.1:4843-10.43.0.2:4843'";
+        let text = file("process", more).replace("backends = 3", "backends = 1");
+        let started = Stage::start_after(RINGROAD, &text, &["--json"], cable).expect("it starts");
+        // The second NIC has the next port at both ends.
+        let ends = ["udp:10.43.0.2:4843-10.43.0.1:4843", "udp:10.43.0.2:4844-10.43.0.1:4844"];
+        try_far_back_end(started, &far_file(ends), &["t43v-u"]);
+    }
+}
