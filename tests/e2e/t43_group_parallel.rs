@@ -2,6 +2,9 @@
 //! members on the queues of the same TAPs, and of ports of switches; ARP is answered once; one that is killed, stopped or told to go
 //! leaves its flows to the other; members come while it forwards; what cannot be is refused in one line, and nothing is left behind.
 
+mod filtered;
+mod parked;
+
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
@@ -311,69 +314,6 @@ fn one_with_a_cable_of_its_own_out_leaves_its_flows_to_the_other_and_is_not_rest
     world.finish();
 }
 
-fn try_to_park(engine: &str) {
-    let text = between_taps(engine).replacen("kind =", "scale = { min = 1, max = 2 }\nkind =", 1);
-    let world = World::start(&text);
-    world.become_members(&["serving, 8 of 8 queues", "parked, 0 of 8 queues"]);
-    let flows = world.flows();
-    all_resume(&flows, "a member was parked");
-    let routers = world.routers(&["--members"]);
-    assert!(routers.iter().all(|router| router["restarts"] == 0), "{routers:?}");
-    let shown = world.ask(&["show", "duo"]);
-    assert!(shown.contains("awake = 1"), "{shown}");
-    let told = world.ask(&["set", "duo", "awake=2"]);
-    assert!(told.contains("group duo: 2 of 2 members are awake"), "{told}");
-    world.become_members(&["serving, 4 of 8 queues", "serving, 4 of 8 queues"]);
-    all_resume(&flows, "it has woken");
-    // The load does not need it, so it is parked again, and takes the place of the other one when that is stopped.
-    world.become_members(&["serving, 8 of 8 queues", "parked, 0 of 8 queues"]);
-    world.ask(&["stop", "duo_0"]);
-    world.become_members(&["leaving, 0 of 8 queues", "serving, 8 of 8 queues"]);
-    all_resume(&flows, "it stands in");
-    drop(flows);
-    let said = world.finish();
-    assert!(
-        said.contains("duo_1: notice: it was parked for ") && said.contains("of CPU time saved"),
-        "{said}"
-    );
-}
-
-#[test]
-fn processes_that_the_load_does_not_need_are_parked_and_wake() {
-    support::needs!(Root, Tun, Program("ip"));
-    try_to_park("process");
-}
-
-fn try_a_spare_member(engine: &str) {
-    let text = between_taps(engine).replacen("members = 2", "members = 1\nspare = 1", 1);
-    let world = World::start(&text);
-    let (all, half, none) = ("serving, 8 of 8 queues", "serving, 4 of 8 queues", "parked, 0 of 8 queues");
-    world.become_members(&[all, none]);
-    let flows = world.flows();
-    all_resume(&flows, "one serves and one is spare");
-    let woken = world.pid("duo_1");
-    world.ask(&["set", "duo", "members=2"]);
-    world.become_members(&[half, half, none]);
-    all_resume(&flows, "the spare one has woken");
-    assert_eq!(world.pid("duo_1"), woken, "it is the one that slept");
-    world.ask(&["stop", "duo_0"]);
-    world.become_members(&["leaving, 0 of 8 queues", half, half]);
-    all_resume(&flows, "the spare one stands in");
-    world.ask(&["start", "duo_0"]);
-    world.become_members(&[half, half, none]);
-    world.ask(&["set", "duo", "members=1"]);
-    world.become_members(&[all, none]);
-    all_resume(&flows, "it is spare again");
-    drop(flows);
-    world.finish();
-}
-
-#[test]
-fn a_spare_process_wakes_and_is_followed_by_another_one() {
-    support::needs!(Root, Tun, Program("ip"));
-    try_a_spare_member("process");
-}
-
 fn try_to_restart(engine: &str) {
     let world = World::start(&between_taps(engine));
     world.become_members(&["serving, 4 of 8 queues", "serving, 4 of 8 queues"]);
@@ -406,37 +346,6 @@ fn a_flow_arrives_whose_frames_are_dealt_out_one_by_one() {
     flow.reaches(400, PATIENCE).expect("it arrives by both");
     drop(flow);
     world.finish();
-}
-
-/// Probes and flows pass two members of a group whose NICs have strict filters, and a packet from the other side's network does not.
-fn try_to_filter(kind: &str) {
-    let filtered = between_taps("process").replace("queue_len = 4096", "queue_len = 4096\nrpf = 'strict'");
-    let world = World::start(&filtered.replacen("kind = 'parallel'\nmembers = 2", kind, 1));
-    let flows = world.flows();
-    // No member gets any before its probes have come back by both NICs.
-    let both = |counters: &support::Counters| {
-        (0..2).all(|n| counters.get(&format!("duo_{n}.east.group.passed")) > 500)
-            && ["west", "east"].iter().all(|nic| counters.get(&format!("duo.{nic}.group.probes_back")) > 0)
-    };
-    world.stage.wait_for_counters(both).expect("both forward");
-    all_resume(&flows, "both forward");
-    let forged = "198.51.100.9";
-    world.west.ip(&["address", "add", &format!("{forged}/32"), "dev", "t43-west"]).expect("an address");
-    let mut ping = world.west.command("busybox");
-    ping.args(["ping", "-c", "2", "-W", "1", "-I", forged, &EAST.to_string()]);
-    assert!(!run(&mut ping, PATIENCE).expect("it ends").status.success(), "it has no way back by this NIC");
-    let is_dropped =
-        |counters: &support::Counters| counters.sum(|name| name.ends_with(".drop_reverse_path")) > 0;
-    world.stage.wait_for_counters(is_dropped).expect("it is dropped under a name");
-    all_resume(&flows, "another source was refused");
-    drop(flows);
-    world.finish();
-}
-
-#[test]
-fn sources_are_filtered() {
-    support::needs!(Root, Tun, Program("ip"), Program("busybox"));
-    try_to_filter("kind = 'parallel'\nmembers = 2");
 }
 
 #[test]
@@ -496,30 +405,6 @@ fn a_check_says_that_frames_of_a_flow_may_overtake_each_other() {
 
 mod all {
     use super::*;
-
-    #[test]
-    fn sources_are_filtered_behind_balancers() {
-        support::needs!(Root, Tun, Program("ip"), Program("busybox"));
-        try_to_filter("kind = 'multistage'\nbackends = 2");
-    }
-
-    #[test]
-    fn sources_are_filtered_behind_balancers_that_are_virtual_machines() {
-        support::needs!(Root, Tun, Program("ip"), Program("busybox"));
-        try_to_filter("kind = 'multistage'\nbackends = 2\nbalancer = 'vm'");
-    }
-
-    #[test]
-    fn virtual_machines_that_the_load_does_not_need_are_parked_and_wake() {
-        support::needs!(Root, Kvm, Tun, Program("ip"));
-        try_to_park("kvm");
-    }
-
-    #[test]
-    fn a_spare_virtual_machine_wakes_and_is_followed_by_another_one() {
-        support::needs!(Root, Kvm, Tun, Program("ip"));
-        try_a_spare_member("kvm");
-    }
 
     #[test]
     fn virtual_machines_are_restarted_one_after_the_other_while_the_group_forwards() {

@@ -21,7 +21,7 @@ const LONGEST: [&str; 17] = [
     "t39_kernel::six::both_families_are_forwarded_and_changed",
     "t43_group_machines::a_bridge_joins_balancers_and_back_ends_and_a_path_through_it_is_cut",
     "lab",
-    "t43_group_parallel::processes_that_the_load_does_not_need_are_parked_and_wake",
+    "t43_group_parallel::parked::processes_that_the_load_does_not_need_are_parked_and_wake",
     "supervisor",
     "t43_group_machines::two_virtual_machines_balance_before_three",
     "t45_control::two_routers_and_a_plain_one_find_their_way_by_ospf",
