@@ -18,7 +18,7 @@ mod times;
 
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 
 use crate::fuzz::Fuzzed;
 use crate::tally::Tally;
@@ -103,6 +103,8 @@ pub(crate) fn tests(wish: &TestOptions) -> Result<Tally> {
         times.stage("kernel of emulated machines", inbox::kernel)?;
     }
     let mut jobs = jobs(&programs, wish)?;
+    let common = tempfile::tempdir().context("no folder for what tests have in common")?;
+    jobs.iter_mut().for_each(|job| job.common = Some(common.path().to_owned()));
     let durations = Durations::of_the_build_folder();
     durations.longest_first(&mut jobs);
     let spinners = wish.stressed.then(Spinners::start).transpose()?;

@@ -52,7 +52,8 @@ fn the_table_has_all_stages_and_the_slowest_jobs() {
 fn job(name: &str, script: &str, alone: bool) -> Job {
     let words = ["sh", "-c", script].map(str::to_owned).to_vec();
     let folder = crate::step::root();
-    Job { name: name.to_owned(), words, folder, alone, limit: Duration::from_secs(30), cases: None }
+    let limit = Duration::from_secs(30);
+    Job { name: name.to_owned(), words, folder, alone, limit, cases: None, common: None }
 }
 
 const RESULT: &str = "echo 'test result: ok. 2 passed; 0 failed; 0 ignored; 0 measured'";
@@ -68,6 +69,13 @@ fn a_job_counts_its_tests_and_one_without_a_result_has_failed() {
     let late = Job { limit: Duration::from_secs(1), ..job("late", "sleep 20", true) }.run(false);
     assert_eq!(late.tally.to_string(), "0 passed, 1 failed, 0 skipped");
     assert!(late.printed.iter().any(|line| line.starts_with("ended after 1 s")), "{:?}", late.printed);
+}
+
+#[test]
+fn a_job_knows_the_folder_that_it_has_in_common_with_others() {
+    let script = format!("echo \"${}\"; {RESULT}", support::COMMON_FOLDER);
+    let done = Job { common: Some("/x/common".into()), ..job("j", &script, true) }.run(false);
+    assert_eq!(done.printed[0], "/x/common");
 }
 
 #[test]

@@ -26,6 +26,8 @@ pub(super) struct Job {
     pub(super) limit: Duration,
     /// Cases of each property test, if different from those for a commit.
     pub(super) cases: Option<u32>,
+    /// Folder that all jobs of a run have in common, for what is made once for several of them.
+    pub(super) common: Option<PathBuf>,
 }
 
 /// Result of a job.
@@ -46,7 +48,7 @@ impl Job {
     pub(super) fn of(name: String, program: &str, folder: PathBuf, arguments: Vec<String>) -> Self {
         let mut words = vec![program.to_owned(), "--show-output".to_owned()];
         words.extend(arguments);
-        Self { name, words, folder, alone: false, limit: LIMIT, cases: None }
+        Self { name, words, folder, alone: false, limit: LIMIT, cases: None, common: None }
     }
 
     /// Creates the job for the documentation examples of all crates, which cargo compiles itself.
@@ -54,7 +56,8 @@ impl Job {
         let words = ["cargo", "test", "--quiet", "--doc", "--workspace", "--", "--show-output"];
         let words = words.map(str::to_owned).to_vec();
         let name = "examples in the documentation".to_owned();
-        Self { name, words, folder: crate::step::root(), alone: true, limit: LIMIT, cases: None }
+        let folder = crate::step::root();
+        Self { name, words, folder, alone: true, limit: LIMIT, cases: None, common: None }
     }
 
     /// Runs it to completion, in namespaces of its own if that is possible and it is not to run alone.
@@ -66,6 +69,10 @@ impl Job {
         let step = step.env("CARGO_MANIFEST_DIR", &self.folder).env("RUST_BACKTRACE", "0");
         let step = match self.cases {
             Some(cases) => step.env("PROPTEST_CASES", cases.to_string()),
+            None => step,
+        };
+        let step = match &self.common {
+            Some(folder) => step.env(support::COMMON_FOLDER, folder),
             None => step,
         };
         let mut tally = Tally::program(&self.name);
