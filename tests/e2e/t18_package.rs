@@ -7,7 +7,7 @@ use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use support::{Finished, Traces, alone};
 use tempfile::TempDir;
@@ -56,15 +56,32 @@ fn task() -> PathBuf {
     programs.into_iter().find(|path| path.ends_with("xtask")).expect("a program")
 }
 
-/// Returns the package, made once for all tests.
+/// Returns the package, which the first test of a run that needs it makes for all of them. A process that `cargo xtask test` has not
+/// started makes its own.
 fn package() -> &'static Path {
-    static PACKAGE: OnceLock<(TempDir, PathBuf)> = OnceLock::new();
+    static PACKAGE: OnceLock<(Option<TempDir>, PathBuf)> = OnceLock::new();
     let make = || {
-        let folder = tempfile::tempdir().expect("a folder");
-        let package = pack(folder.path(), "022");
-        (folder, package)
+        let common = support::common_folder();
+        let own = common.is_none().then(|| tempfile::tempdir().expect("a folder"));
+        let folder = common.as_deref().or(own.as_ref().map(TempDir::path)).expect("one of them");
+        let fill = |folder: &Path| drop(pack(folder, "022"));
+        let made = support::made_once(folder, &of_program(), fill).expect("a package");
+        (own, package_in(&made))
     };
     &PACKAGE.get_or_init(make).1
+}
+
+/// Returns a name for the package of the program as it is now.
+fn of_program() -> String {
+    let facts = fs::metadata(env!("CARGO_BIN_EXE_ringroad")).expect("the program");
+    let written = facts.modified().expect("a time").duration_since(UNIX_EPOCH).expect("since 1970");
+    format!("package-{}-{}", facts.len(), written.as_nanos())
+}
+
+/// Finds the package in a folder.
+fn package_in(folder: &Path) -> PathBuf {
+    let mut files = fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("a file").path());
+    files.find(|path| path.extension().is_some_and(|ending| ending == "deb")).expect("a package")
 }
 
 /// Unpacks its files into a temporary folder.
