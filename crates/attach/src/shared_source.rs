@@ -41,3 +41,6 @@ impl Drop for Lent {
         *self.home.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(source);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -120,4 +120,6 @@ impl SourceWrapper for Unhindered {
 }
 
 #[cfg(test)]
+mod conformance_tests;
+#[cfg(test)]
 mod tests;

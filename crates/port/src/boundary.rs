@@ -82,7 +82,8 @@ pub enum Bell<'a> {
 /// Origin of frames. One thread polls it.
 pub trait Source: Send {
     /// Shows up to `budget` (at most [`BURST`]) waiting frames to `take`, in order, then gives them back to the sender.
-    /// Calls `take` at most once, and not at all if no frame waits. Returns how many were shown.
+    /// Calls `take` at most once, and not at all if no frame waits. Returns how many were shown, with those that a
+    /// decorator has taken out on the way.
     fn drain(&mut self, budget: usize, take: &mut dyn FnMut(&[Frame<'_>])) -> usize;
 
     /// Returns true if frames that are not drained wait at their sender (back-pressure). If not (an offered load, a

@@ -15,7 +15,7 @@
 //!
 //! Beside the boundary are the ports that need no device, and what stands before any port: a queue between threads, a pair, queues that
 //! readers share, limit, capture, replay, faults. Whatever else has ports is a crate that stands on this one. The contracts are tested by
-//! one suite for all ports, in `tests/conformance`.
+//! one suite for all ports of the product, in `tests/conformance`.
 #![forbid(unsafe_code)]
 
 mod boundary;

@@ -5,34 +5,15 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use port::{
-    Clock, ClockHandle, Frame, IngressSink, IngressSource, Limit, LimitCounters, Limited, Offloads, Sink,
-    ingress,
-};
+use port::{Clock, ClockHandle, IngressSink, IngressSource, Limit, LimitCounters, Limited, Sink, ingress};
 
+use super::wrapped::Bounded;
 use super::{SinkBench, check_sink, drained};
 
 /// Capacity in frames of the queue behind the limit.
 const QUEUE: u32 = 100;
 
-/// A queue that reports its room, like the ring of a NIC.
-struct Bounded(Arc<IngressSink>);
-
-impl Sink for Bounded {
-    fn deliver(&self, frames: &[Frame<'_>]) -> usize {
-        self.0.deliver(frames)
-    }
-
-    fn room(&self) -> usize {
-        self.0.free()
-    }
-
-    fn offloads(&self) -> Offloads {
-        self.0.offloads()
-    }
-}
-
-/// A limit in front of such a queue.
+/// A limit in front of a queue that reports its room.
 struct Bench {
     sink: Limited,
     queue: Arc<IngressSink>,

@@ -193,4 +193,6 @@ fn word(octets: &[u8], at: usize) -> Option<u16> {
 }
 
 #[cfg(test)]
+mod conformance_tests;
+#[cfg(test)]
 mod tests;

@@ -238,6 +238,9 @@ fn of_link((addresses, six, mac): (&[Address], &Six, Mac)) -> Vec<IpAddr> {
 }
 
 #[cfg(test)]
+mod conformance_tests;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -257,4 +257,6 @@ impl SourceWrapper for PuntSource {
 }
 
 #[cfg(test)]
+mod conformance_tests;
+#[cfg(test)]
 mod tests;

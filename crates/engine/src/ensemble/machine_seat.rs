@@ -306,3 +306,6 @@ fn is_order(frame: &Frame<'_>) -> bool {
 fn is_taken_out(frame: &Frame<'_>, is_inwards: bool) -> bool {
     is_order(frame) || !is_inwards && is_back(frame)
 }
+
+#[cfg(test)]
+mod conformance_tests;

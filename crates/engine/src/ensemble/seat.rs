@@ -487,3 +487,6 @@ impl Core {
         counter.add_shared(1);
     }
 }
+
+#[cfg(test)]
+mod conformance_tests;
