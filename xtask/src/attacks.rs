@@ -11,14 +11,13 @@
 
 mod clients;
 mod guests;
+mod kept;
 mod list;
 mod own;
 mod pipe;
 mod scene;
 mod trial;
 mod usage;
-
-use std::fmt::Write as _;
 
 use anyhow::{Result, bail, ensure};
 use support::Need;
@@ -27,8 +26,12 @@ use crate::arguments::number;
 use crate::step::{output, release_build};
 use crate::workers;
 use guests::NotHere;
+pub(crate) use kept::section;
 use list::{ALL, Spec};
 use trial::Outcome;
+
+/// Seconds of each attack, if nothing else is wanted.
+const SECONDS: u64 = 60;
 
 struct Options {
     seconds: u64,
@@ -39,6 +42,8 @@ struct Options {
 /// Results of all attacks.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
+    /// Row of each attack that was measured.
+    rows: Vec<String>,
     /// Violated requirements.
     pub(crate) faults: Vec<String>,
     /// Attacks that this host does not support, with the reasons.
@@ -54,10 +59,23 @@ pub(crate) fn missing() -> Option<String> {
 /// Runs the attacks; returns true if all requirements are met. The last line is a summary.
 pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     let options = parse(arguments)?;
-    if let Some(why) = missing() {
-        bail!("attacks are not possible here: {why}");
-    }
+    demand()?;
     Ok(attacks(&options)?.faults.is_empty())
+}
+
+/// Runs all attacks and appends what is to be kept of them to `lines`; returns the names of those that were not measured.
+pub(crate) fn run_and_keep(lines: &mut Vec<String>) -> Result<Vec<String>> {
+    demand()?;
+    lines.extend(kept::lines(&all(SECONDS)?, SECONDS));
+    Ok(kept::without_row(lines).map(|spec| spec.name.to_owned()).collect())
+}
+
+/// Fails if attacks cannot run here.
+fn demand() -> Result<()> {
+    match missing() {
+        Some(why) => bail!("attacks are not possible here: {why}"),
+        None => Ok(()),
+    }
 }
 
 /// Runs each attack for this many seconds.
@@ -66,7 +84,7 @@ pub(crate) fn all(seconds: u64) -> Result<Report> {
 }
 
 fn parse(arguments: &[String]) -> Result<Options> {
-    let mut options = Options { seconds: 60, binary: None, names: Vec::new() };
+    let mut options = Options { seconds: SECONDS, binary: None, names: Vec::new() };
     let mut rest = arguments.iter();
     while let Some(word) = rest.next() {
         match word.as_str() {
@@ -90,7 +108,7 @@ fn attacks(options: &Options) -> Result<Report> {
     };
     let wanted =
         |spec: &&Spec| options.names.is_empty() || options.names.iter().any(|name| name == spec.name);
-    let (mut outcomes, mut report) = (Vec::new(), Report::default());
+    let mut report = Report::default();
     println!(
         "commit {}, load {}",
         output("git", &["rev-parse", "--short", "HEAD"]),
@@ -101,12 +119,12 @@ fn attacks(options: &Options) -> Result<Report> {
             Ok(outcome) => {
                 println!("{}", told(&outcome));
                 report.faults.extend(outcome.faults.iter().map(|fault| format!("{}: {fault}", outcome.name)));
-                outcomes.push(outcome);
+                report.rows.push(kept::row(&outcome));
             }
             Err(error) => report.add(spec.name, &error),
         }
     }
-    print!("{}", table(&outcomes));
+    print!("\n{}", kept::table(&report.rows));
     report.tell();
     Ok(report)
 }
@@ -147,32 +165,4 @@ fn told(outcome: &Outcome) -> String {
         outcome.counters,
         outcome.lines
     )
-}
-
-/// Formats all outcomes as the Markdown table of SECURITY.md.
-fn table(outcomes: &[Outcome]) -> String {
-    let mut text = "\n| attack | a second | control | supervisor | neighbour, with / without | KiB, most / left | \
-                    descriptors, most / left | `ps`, ms | ratio |\n|---|---:|---:|---:|---:|---:|---:|---:|---|\n"
-        .to_owned();
-    for outcome in outcomes {
-        let (low, median, high) = outcome.ratio;
-        // Writing to a string cannot fail.
-        let _ = writeln!(
-            text,
-            "| `{}`: {} | {:.1} | {:.0} | {:.0} | {:.0} / {:.0} | {} / {} | {} / {} | {:.0} | {median:.3} ({low:.3} to {high:.3}) |",
-            outcome.name,
-            outcome.does,
-            outcome.acts as f64 / outcome.seconds.max(1e-9),
-            outcome.control,
-            outcome.supervisor,
-            outcome.near[0],
-            outcome.near[1],
-            outcome.most.0 / 1024,
-            outcome.left.0 / 1024,
-            outcome.most.1,
-            outcome.left.1,
-            outcome.seen.longest.as_secs_f64() * 1e3,
-        );
-    }
-    text
 }

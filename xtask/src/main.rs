@@ -48,9 +48,10 @@ cargo xtask bench [--rounds N] [--seconds S] [--no-peers] [NAME...]
 cargo xtask compare COMMIT [--pairs N] [NAME...]
                                                 the hot paths of this tree and of a commit (or a program, by its path) by turns, in
                                                 N pairs (default 40): new / old with its interval
-cargo xtask measured [--rounds N] [bench | FIGURE...]
-                                                plays these (a bench in 10 rounds, figures as often as they say) and keeps them, then writes docs/measured.md,
-                                                docs/papers.md and the figures of the README from what is kept
+cargo xtask measured [--rounds N] [bench | attacks | FIGURE...]
+                                                plays these (a bench in 10 rounds, figures as often as they say, each attack for 60 s) and keeps them, then
+                                                writes docs/measured.md, docs/papers.md, the figures of the README and the table of SECURITY.md from
+                                                what is kept
 cargo xtask lines [COMMIT]                      lines of Rust in the product and in tests, by crate, of this tree or of a commit
 cargo xtask fuzz [--seconds N] [TARGET...]      each fuzz target for N seconds (default 60), one on each CPU at a time
 cargo xtask sanitize [CRATE...]                 the tests of ring, nic, nic-port, vhost-user under AddressSanitizer (nightly)

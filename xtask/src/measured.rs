@@ -1,9 +1,9 @@
 //! `cargo xtask measured`: generates the documentation pages of the measurements, and of the coverage of the papers' items.
 //!
-//! With names, it first runs these figures (`000/fig13`) or the `bench`, and keeps their output below `results/`, in a folder for each kind of
-//! machine: the newest run of each is the current one, and records those before it. Then, and without names, it writes `docs/measured.md`,
-//! `docs/papers.md` and the six headline figures of the README from these files. Figures there are never edited by hand: `cargo xtask check` compares
-//! them.
+//! With names, it first runs these figures (`000/fig13`), the `bench` or the `attacks`, and keeps their output below `results/`, in a folder for each
+//! kind of machine: the newest run of each is the current one, and records those before it. Then, and without names, it writes `docs/measured.md`,
+//! `docs/papers.md`, the six headline figures of the README and the table of attacks of SECURITY.md from these files. Figures there are never edited by
+//! hand: `cargo xtask check` compares them.
 
 mod papers;
 mod store;
@@ -15,13 +15,15 @@ use anyhow::{Context, Result, bail, ensure};
 use measure::headlines::{Headline, SIX};
 
 use crate::arguments::number;
-use crate::ratios;
 use crate::results::{parse, table};
 use crate::step::root;
+use crate::{attacks, ratios};
 use store::{Run, runs};
 
 /// Marks in the README that enclose the generated figures.
 const MARKS: (&str, &str) = ("<!-- measured -->\n", "<!-- /measured -->\n");
+/// Marks in SECURITY.md that enclose what the attacks cost.
+const ATTACK_MARKS: (&str, &str) = ("<!-- attacks -->\n", "<!-- /attacks -->\n");
 
 /// Runs what is named, then writes the pages; returns true if everything that is named was measured.
 pub(crate) fn run(arguments: &[String]) -> Result<bool> {
@@ -41,7 +43,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
 /// Message about a run that was requested.
 fn told(played: Option<&(PathBuf, Run)>) -> String {
     let Some((path, run)) = played else { return "not played".to_owned() };
-    let missing = run.missing().map(|missing| format!("; not measured in every round: {missing}"));
+    let missing = run.missing().map(|missing| format!("; not measured, or not in every round: {missing}"));
     format!("{}{}", path.display(), missing.unwrap_or_default())
 }
 
@@ -76,15 +78,17 @@ fn pages() -> Result<Vec<(&'static str, String)>> {
     let readme = fs::read_to_string(root().join("README.md")).context("cannot read README.md")?;
     let items =
         fs::read_to_string(root().join("docs/papers.toml")).context("cannot read docs/papers.toml")?;
+    let security = fs::read_to_string(root().join("SECURITY.md")).context("cannot read SECURITY.md")?;
     let claims = papers::claims(&root().join("figures"))?;
     Ok(vec![
         ("docs/measured.md", measured(&runs)),
         ("docs/papers.md", papers::page(&items, &runs, &claims)?),
         ("README.md", with_figures(&readme, &runs)?),
+        ("SECURITY.md", with_attacks(&security, &runs)?),
     ])
 }
 
-/// `docs/measured.md`.
+/// `docs/measured.md`: all runs but those of attacks.
 fn measured(runs: &[Run]) -> String {
     let mut text = "# Measured\n\nWritten by `cargo xtask measured` from the files in `results/`, and by nobody else. Each run names its commit and \
                     day; machines are never compared with each other, and figures of one run only with those of its peers, which ran in turn with \
@@ -92,7 +96,7 @@ fn measured(runs: &[Run]) -> String {
                     CPUs while it was measured.\n"
         .to_owned();
     let mut machine = "";
-    for run in runs {
+    for run in runs.iter().filter(|run| run.name != store::ATTACKS) {
         if run.machine != machine {
             machine = &run.machine;
             text.push_str(&format!("\n## {machine}\n"));
@@ -130,11 +134,32 @@ fn body(run: &Run) -> String {
 
 /// Inserts the newest figures between the marks of the README.
 fn with_figures(readme: &str, runs: &[Run]) -> Result<String> {
-    let Some((before, rest)) = readme.split_once(MARKS.0) else { return Ok(readme.to_owned()) };
-    let (_, after) = rest.split_once(MARKS.1).context("README.md: the second mark is missing")?;
-    let newest = runs.iter().filter(|run| run.name == store::BENCH).max_by_key(|run| &run.date);
-    let figures = newest.map_or_else(|| "Nothing was measured yet.\n".to_owned(), six);
-    Ok(format!("{before}{}{figures}{}{after}", MARKS.0, MARKS.1))
+    let figures = newest(store::BENCH, runs).map_or_else(nothing, six);
+    between(("README.md", readme), MARKS, &figures)
+}
+
+/// Inserts the newest run of the attacks between the marks of SECURITY.md.
+fn with_attacks(page: &str, runs: &[Run]) -> Result<String> {
+    let section = |run: &Run| attacks::section((&run.machine, &run.commit, &run.date), &run.lines);
+    let figures = newest(store::ATTACKS, runs).map_or_else(nothing, section);
+    between(("SECURITY.md", page), ATTACK_MARKS, &figures)
+}
+
+/// The newest run of this name, on whatever machine.
+fn newest<'r>(name: &str, runs: &'r [Run]) -> Option<&'r Run> {
+    runs.iter().filter(|run| run.name == name).max_by_key(|run| &run.date)
+}
+
+fn nothing() -> String {
+    "Nothing was measured yet.\n".to_owned()
+}
+
+/// Replaces what stands between the marks of a page; a page without marks stays as it is.
+fn between((path, page): (&str, &str), marks: (&str, &str), text: &str) -> Result<String> {
+    let Some((before, rest)) = page.split_once(marks.0) else { return Ok(page.to_owned()) };
+    let (_, after) =
+        rest.split_once(marks.1).with_context(|| format!("{path}: the second mark is missing"))?;
+    Ok(format!("{before}{}{text}{}{after}", marks.0, marks.1))
 }
 
 /// Formats the six headline figures of a bench.

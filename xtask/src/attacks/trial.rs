@@ -72,7 +72,6 @@ impl Slice {
 /// Result of an attack.
 pub(super) struct Outcome {
     pub(super) name: &'static str,
-    pub(super) does: &'static str,
     pub(super) acts: u64,
     /// Seconds of attack, and the neighbour's rate in packets a second meanwhile.
     pub(super) seconds: f64,
@@ -230,7 +229,6 @@ impl Trial {
         };
         let mut outcome = Outcome {
             name: spec.name,
-            does: spec.does,
             acts,
             seconds: with.seconds,
             rate: with.rate(),

@@ -15,7 +15,6 @@ fn counters(more: &[(&str, u64)]) -> Counters {
 fn outcome(ratio: (f64, f64, f64), lost: &[(&str, u64)]) -> Outcome {
     Outcome {
         name: "test",
-        does: "nothing",
         acts: 1,
         seconds: 60.0,
         rate: 1e6,
@@ -51,6 +50,13 @@ fn what_is_neither_taken_nor_dropped_under_a_name_is_a_fault() {
 fn a_neighbour_may_lose_frames_in_full_queues_of_its_own_and_nothing_else() {
     assert_eq!(judged(outcome((0.9, 0.97, 1.0), &[("near.vcpu0.out.drop_tx_full", 7)])), 0);
     assert_eq!(judged(outcome((0.9, 0.97, 1.0), &[("near.vcpu0.drop_malformed", 1)])), 1);
+}
+
+#[test]
+fn a_row_names_its_attack_and_has_all_figures() {
+    let row = crate::attacks::kept::row(&outcome((0.9, 0.97, 1.0), &[]));
+    let wanted = "| test | 0.0 | 0 | 0 | 0 / 0 | 0 / 0 | 0 / 0 | 100 | 0.970 (0.900 to 1.000) |";
+    assert_eq!(row, wanted);
 }
 
 #[test]

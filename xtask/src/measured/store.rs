@@ -5,7 +5,8 @@
 //!     # AMD EPYC (family 26 model 2), 2 CPUs, Linux 6.18.44
 //!     # commit aeaba63
 //!     # 2026-11-23
-//!     printed lines, without the RESULT lines of single cells (of a bench: only these, and a line MISSING for cases without a result)
+//!     printed lines, without the RESULT lines of single cells (of a bench: only these, and a line MISSING for cases without a result;
+//!     of the attacks: as in `attacks::kept`, and such a line MISSING)
 //! results/amd-epyc-family-26-model-2-2-cpus/000-fig13@0a1b2c3.txt
 //!     the run that it replaced, whatever its results
 //! ```
@@ -15,13 +16,15 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-use crate::bench;
 use crate::step::{Step, output, release_lab, root};
+use crate::{attacks, bench};
 
 /// Default rounds of a bench; the interval of a median needs six.
 pub(super) const ROUNDS: usize = 10;
 /// Name of a bench among those of figures.
 pub(super) const BENCH: &str = "bench";
+/// Name of all attacks.
+pub(super) const ATTACKS: &str = "attacks";
 
 /// Directory of drawings, beside the pages of the documentation that refer to them.
 const DRAWINGS: &str = "docs/diagrams";
@@ -29,7 +32,7 @@ const DRAWINGS: &str = "docs/diagrams";
 /// One run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Run {
-    /// `000/fig13`, or `bench`.
+    /// `000/fig13`, `bench` or `attacks`.
     pub(super) name: String,
     /// Model and number of CPUs, and kernel.
     pub(super) machine: String,
@@ -41,7 +44,7 @@ pub(super) struct Run {
     pub(super) earlier: Vec<Run>,
 }
 
-/// Prefix of the line that names cases which a bench did not measure in every round.
+/// Prefix of the line that names cases which a bench did not measure in every round, or attacks that were not measured.
 const MISSING: &str = "MISSING ";
 
 impl Run {
@@ -65,7 +68,7 @@ impl Run {
         format!("# {machine}\n# commit {commit}\n# {date}\n{}\n", lines.join("\n"))
     }
 
-    /// Names of the cases that a bench did not measure in every round.
+    /// Names of the cases that a bench did not measure in every round, or of attacks that were not measured.
     pub(super) fn missing(&self) -> Option<&str> {
         self.lines.iter().find_map(|line| line.strip_prefix(MISSING))
     }
@@ -143,13 +146,13 @@ fn entries(folder: &Path) -> Vec<PathBuf> {
     paths
 }
 
-/// Runs a figure or the bench, in this many rounds, and stores the output; returns its path, or none if it failed. The stored
-/// output names the cases that a bench did not measure in every round.
+/// Runs a figure or the bench, in this many rounds, or the attacks, and stores the output; returns its path, or none if it failed. The
+/// stored output names the cases that a bench did not measure in every round, and attacks that were not measured.
 ///
 /// # Errors
 /// The tree differs from its commit, or the run cannot be stored.
 pub(super) fn play(name: &str, rounds: Option<usize>) -> Result<Option<(PathBuf, Run)>> {
-    let written_from_results = [":!results", ":!docs", ":!README.md"];
+    let written_from_results = [":!results", ":!docs", ":!README.md", ":!SECURITY.md"];
     let status = ["status", "--porcelain", "--untracked-files=no", "--"];
     if !output("git", &[&status[..], &written_from_results].concat()).is_empty() {
         bail!("the tree differs from its commit: what is measured is to be found again");
@@ -169,6 +172,10 @@ fn printed(name: &str, rounds: Option<usize>) -> Result<Option<Vec<String>>> {
         let missing = bench::run_and_keep(rounds.unwrap_or(ROUNDS), &mut lines)?;
         return Ok(with_missing(lines, &missing));
     }
+    if name == ATTACKS {
+        let missing = attacks::run_and_keep(&mut lines)?;
+        return Ok(with_missing(lines, &missing));
+    }
     let step = of_figure(&release_lab()?, name, rounds);
     let well = step.lines(&mut |line| {
         println!("{line}");
@@ -179,7 +186,7 @@ fn printed(name: &str, rounds: Option<usize>) -> Result<Option<Vec<String>>> {
     Ok((well && !lines.is_empty()).then_some(lines))
 }
 
-/// Appends a line to a bench's lines that names the cases not measured in every round; none if nothing was measured.
+/// Appends a line that names what was not measured, or not in every round; none if nothing was measured.
 fn with_missing(mut lines: Vec<String>, missing: &[String]) -> Option<Vec<String>> {
     if lines.is_empty() {
         return None;

@@ -53,6 +53,28 @@ fn the_readme_keeps_its_words_and_gets_its_figures() {
 }
 
 #[test]
+fn the_page_about_security_has_the_newest_run_of_the_attacks_and_no_other_page_has_one() {
+    let page = format!("words\n{}stale\n{}more\n", ATTACK_MARKS.0, ATTACK_MARKS.1);
+    let run = run_of(store::ATTACKS, &["SECONDS 60", "| wait | 1 |"]);
+    let older = Run { date: "2026-11-20".to_owned(), lines: vec!["| wait | 2 |".to_owned()], ..run.clone() };
+    let runs = [run, older];
+    let text = with_attacks(&page, &runs).unwrap();
+    assert!(text.starts_with("words\n") && text.ends_with("more\n") && !text.contains("stale"), "{text}");
+    assert!(text.contains(" wait | 1 |\n") && !text.contains(" wait | 2 |\n"), "{text}");
+    assert!(!measured(&runs).contains("abc1234"), "it is the page of figures");
+    assert!(with_attacks(&page, &[]).unwrap().contains("\nNothing was measured yet.\n"));
+}
+
+#[test]
+fn the_pages_have_the_marks() {
+    for (path, marks) in [("README.md", MARKS), ("SECURITY.md", ATTACK_MARKS)] {
+        let page = fs::read_to_string(root().join(path)).unwrap();
+        let count = |mark: &str| page.matches(mark).count();
+        assert_eq!((count(marks.0), count(marks.1)), (1, 1), "{path}");
+    }
+}
+
+#[test]
 fn each_item_of_the_papers_has_a_verdict_and_contradictions_their_reason() {
     let items = "[[item]]\nnumber = 1\npaper = \"000\"\nwhat = \"queues\"\nfigures = [\"000/fig13\"]\n\
                  [[item]]\nnumber = 2\npaper = \"003\"\nwhat = \"VF\"\nnot_run = \"no hardware\"\n";
