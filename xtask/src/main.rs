@@ -67,7 +67,7 @@ fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
     let verb = arguments.next().unwrap_or_default();
     let rest: Vec<String> = arguments.collect();
-    let _autogroups = RUN_PROGRAMS.contains(&verb.as_str()).then(AutogroupsOff::here);
+    let _autogroups = RUN_PROGRAMS.contains(&verb.as_str()).then(AutogroupsOff::here).flatten();
     let done = match verb.as_str() {
         "check" => no_arguments(&rest).and_then(|()| check::run()),
         "setup" => no_arguments(&rest).and_then(|()| setup::run()),
