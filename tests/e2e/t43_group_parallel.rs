@@ -3,6 +3,7 @@
 //! leaves its flows to the other; members come while it forwards; what cannot be is refused in one line, and nothing is left behind.
 
 mod filtered;
+mod links;
 mod parked;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};

@@ -69,6 +69,23 @@ mod all {
     use super::*;
 
     #[test]
+    fn a_load_wakes_a_member() {
+        support::needs!(Root, Tun, Program("ip"));
+        let one = "members = 1\nspin = '0us'\nscale = { min = 1, max = 2, target = 0.1 }";
+        let world = World::start(&between_taps("process").replacen("members = 2", one, 1));
+        world.become_members(&["serving, 8 of 8 queues", "parked, 0 of 8 queues"]);
+        // Together they keep a member busy for more than a tenth of its time; one that gets no CPU for them loses frames.
+        let flow =
+            |n| Flow::start(&world.west, &world.east, (EAST, PORT + n).into(), 20_000).expect("a flow");
+        let flows: Vec<Flow> = (0..4).map(flow).collect();
+        world.become_members(&["serving, 4 of 8 queues"; 2]);
+        all_resume(&flows, "a member has woken");
+        drop(flows);
+        let said = world.finish();
+        assert!(said.contains("duo: notice: 2 members instead of 1, for a load of "), "{said}");
+    }
+
+    #[test]
     fn virtual_machines_that_the_load_does_not_need_are_parked_and_wake() {
         support::needs!(Root, Kvm, Tun, Program("ip"));
         try_to_park("kvm");
