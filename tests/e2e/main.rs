@@ -52,6 +52,7 @@ mod t39_kernel;
 mod t40_kernel_trace;
 mod t41_lxc;
 mod t42_kernel_cpus;
+mod t43_group_lxc;
 mod t43_group_machines;
 mod t43_group_multistage;
 mod t43_group_parallel;
