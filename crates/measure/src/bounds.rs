@@ -217,9 +217,11 @@ pub const LIMITS: &[Limit] = &[
     limit("group-change/parallel/64/removed", "reordered_unmoved", 0.0, 0.5),
     limit("group-change/multistage/64/added", "reordered_unmoved", 0.0, 0.5),
     limit("group-change/multistage/64/removed", "reordered_unmoved", 0.0, 0.5),
-    // 99th percentiles of milliseconds: until all flows pass after a member was killed, and until a new one has forwarded a frame.
+    // 99th percentiles of milliseconds: until all flows pass after a member or a balancer was killed, and until a new member has
+    // forwarded a frame.
     takes("group-killed/kvm/virtio-net/tap/parallel", 50.0),
     takes("group-killed/kvm/virtio-net/tap/multistage", 50.0),
+    takes("group-killed/kvm/virtio-net/tap/balancer", 50.0),
     takes("group-new/kvm/virtio-net/tap/parallel", 5.0),
     takes("group-new/kvm/virtio-net/tap/multistage", 5.0),
     // Each of 200 routers: MiB beyond its guest memory, and percent of a core when idle; seconds until all are up.

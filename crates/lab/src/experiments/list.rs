@@ -262,7 +262,7 @@ pub static LIST: [ExperimentEntry; 49] = [
     ),
     in_rooms(
         "group-killed",
-        "from SIGKILL of a member of a group until all flows pass again",
+        "from SIGKILL of a member of a group, or of a balancer, until all flows pass again",
         groups::killed::cases,
     ),
     in_rooms(

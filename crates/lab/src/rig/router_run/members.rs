@@ -1,4 +1,4 @@
-//! Members of the group of a room: how each is, and requests about them.
+//! Members and balancers of the group of a room: how each is, and requests about them.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -12,6 +12,9 @@ use super::RouterRun;
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Pause between two questions.
 const LOOK: Duration = Duration::from_millis(2);
+/// What is between the name of a group and the number of a member, and that of a balancer that is a virtual machine.
+const MEMBER: &str = "_";
+const BALANCER: &str = "_lb";
 
 impl RouterRun {
     /// Returns the status of each member of the group, by number.
@@ -19,9 +22,14 @@ impl RouterRun {
     /// # Errors
     /// The command does not answer.
     pub(crate) fn members(&self, client: &mut Client) -> Result<Vec<RouterStatus>> {
+        self.numbered(client, MEMBER)
+    }
+
+    /// Returns the status of each router that is called like the group, this, and a number.
+    fn numbered(&self, client: &mut Client, part: &str) -> Result<Vec<RouterStatus>> {
         let group = self.router(0);
         match client.ask(&Request::Ps {})? {
-            Answer::Ps(status) => Ok(of_group(status.routers, &group)),
+            Answer::Ps(status) => Ok(of_group(status.routers, (&group, part))),
             other => bail!("a question about routers was answered by {other:?}"),
         }
     }
@@ -57,6 +65,25 @@ impl RouterRun {
             thread::sleep(LOOK);
         }
     }
+
+    /// Waits until the group has exactly this many balancers that are virtual machines, and each of them carries links; returns their
+    /// status.
+    ///
+    /// # Errors
+    /// It does not have them.
+    pub(crate) fn wait_for_balancers(&self, client: &mut Client, wanted: u32) -> Result<Vec<RouterStatus>> {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let balancers = self.numbered(client, BALANCER)?;
+            if balancers.len() == wanted as usize && balancers.iter().all(carries) {
+                return Ok(balancers);
+            }
+            if Instant::now() >= end {
+                bail!("{wanted} balancers that carry links are wanted: {balancers:?}");
+            }
+            thread::sleep(LOOK);
+        }
+    }
 }
 
 /// Returns true if so many of these members serve, so many are parked, and there are no others.
@@ -77,10 +104,10 @@ pub(crate) fn change(client: &mut Client, request: &Request) -> Result<()> {
     }
 }
 
-/// Returns the members of a group among routers: `core_0`, `core_1`, but not its balancers.
-fn of_group(routers: Vec<RouterStatus>, group: &str) -> Vec<RouterStatus> {
+/// Returns the members of a group among routers, or its balancers: `core_0`, `core_1`; `core_lb0`.
+fn of_group(routers: Vec<RouterStatus>, (group, part): (&str, &str)) -> Vec<RouterStatus> {
     let number = |router: &RouterStatus| {
-        let number = router.name.strip_prefix(group)?.strip_prefix('_')?;
+        let number = router.name.strip_prefix(group)?.strip_prefix(part)?;
         number.parse::<u32>().ok()
     };
     let mut members: Vec<(u32, RouterStatus)> =
@@ -93,6 +120,13 @@ fn of_group(routers: Vec<RouterStatus>, group: &str) -> Vec<RouterStatus> {
 fn serves(member: &RouterStatus) -> bool {
     let is_served = |told: &str| told.starts_with("serving");
     member.state == State::Running && member.member.as_deref().is_none_or(is_served)
+}
+
+/// Returns true if a balancer moves the frames of a link.
+fn carries(balancer: &RouterStatus) -> bool {
+    let told = balancer.member.as_deref().unwrap_or_default();
+    let carried = told.strip_prefix("serving, ");
+    balancer.state == State::Running && carried.is_some_and(|carried| !carried.starts_with("0 "))
 }
 
 /// Returns true if a member is up and sleeps.

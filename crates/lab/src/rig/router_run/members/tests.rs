@@ -15,11 +15,23 @@ fn router(name: &str, state: State, member: Option<&str>) -> RouterStatus {
 }
 
 #[test]
-fn members_are_told_by_their_numbers_and_balancers_are_none() {
-    let names = ["core_10", "core_2", "core_lb0", "core", "edge", "core2_0", "core_0"];
-    let routers = names.map(|name| router(name, State::Running, None)).into();
-    let found: Vec<String> = of_group(routers, "core").into_iter().map(|router| router.name).collect();
-    assert_eq!(found, ["core_0", "core_2", "core_10"]);
+fn members_and_balancers_are_told_by_their_numbers() {
+    let names = ["core_10", "core_2", "core_lb1", "core_lb0", "core", "edge", "core2_0", "core_0"];
+    let found = |part: &str| -> Vec<String> {
+        let routers = names.map(|name| router(name, State::Running, None)).into();
+        of_group(routers, ("core", part)).into_iter().map(|router| router.name).collect()
+    };
+    assert_eq!(found(MEMBER), ["core_0", "core_2", "core_10"]);
+    assert_eq!(found(BALANCER), ["core_lb0", "core_lb1"]);
+}
+
+#[test]
+fn a_balancer_carries_links_if_it_serves_some() {
+    let carries = |state, told| carries(&router("a_lb0", state, told));
+    assert!(carries(State::Running, Some("serving, 1 of 2 links")));
+    assert!(!carries(State::Running, Some("serving, 0 of 2 links")));
+    assert!(!carries(State::Running, Some("suspect, 1 of 2 links")));
+    assert!(!carries(State::Running, None) && !carries(State::Waiting, Some("serving, 1 of 2 links")));
 }
 
 #[test]
