@@ -47,6 +47,19 @@ pub(crate) fn check(file: &Path, json: bool) -> Result<()> {
     Ok(outcome?)
 }
 
+/// Prints the file of a back end on another host, for that host.
+///
+/// # Errors
+/// Faults of the file, or no group in it has such a back end.
+pub(crate) fn remote(file: &Path, member: &str) -> Result<()> {
+    let plan = config::load(file)?;
+    let faults = plan.errors(plan.not_yet());
+    if !faults.is_empty() {
+        return Err(faults.into());
+    }
+    command_line::print(&plan.remote_file(member)?)
+}
+
 fn look(mut plan: Plan) -> CheckedPlan {
     let facts = host::facts(&plan);
     let faults =

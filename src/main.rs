@@ -115,6 +115,9 @@ enum Verb {
         /// Print one JSON object per line
         #[arg(long)]
         json: bool,
+        /// Print only the file for the other host that has this back end of a group: core_63
+        #[arg(long, value_name = "MEMBER", conflicts_with = "json")]
+        remote: Option<String>,
     },
     /// Measure: run experiments by name, and print their results
     #[command(disable_help_flag = true)]
@@ -155,7 +158,8 @@ fn main() -> ExitCode {
         Verb::Trace(options) => trace::trace(&options),
         Verb::Capture(options) => capture::capture(&options),
         Verb::Apply(options) => apply::apply(&options),
-        Verb::Check { file, json } => check::check(&file, json),
+        Verb::Check { file, remote: Some(member), .. } => check::remote(&file, &member),
+        Verb::Check { file, json, remote: None } => check::check(&file, json),
         Verb::Lab(words) => lab::lab(None, &words),
         Verb::Doctor { json } => doctor::doctor(json),
         Verb::DataPlane(options) => data_plane::data_plane(&options),

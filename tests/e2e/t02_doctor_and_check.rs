@@ -100,6 +100,38 @@ fn check_prints_the_plan() {
 }
 
 #[test]
+fn check_prints_the_file_of_a_back_end_on_another_host() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("core.toml");
+    let nic = |name: &str, net: &str| {
+        format!(
+            "[[group.nic]]\nname = '{name}'\nattach = 'tap:t02-{name}'\naddress = '{net}.1/24'\nmtu = 1400\n"
+        )
+    };
+    let text = "[[group]]\nname = 'core'\nkind = 'multistage'\nbackends = 1\nbalancer = 'vm'\n\
+                tunnels = 'udp:10.0.0.1:4800-10.0.0.2:4900'\n"
+        .to_owned()
+        + &nic("wan", "192.0.2")
+        + &nic("lan", "198.51.100");
+    fs::write(&path, text).expect("written");
+    let file = path.to_str().expect("a path");
+    let far = stdout(&["check", file, "--remote", "core_63"]);
+    for line in [
+        "attach = \"udp:10.0.0.2:4900-10.0.0.1:4800\"",
+        "attach = \"udp:10.0.0.2:4901-10.0.0.1:4801\"",
+        "address = [\"198.51.100.1/24\"]",
+        "to = \"192.0.0.2/32\"",
+    ] {
+        assert_eq!(far.lines().filter(|own| *own == line).count(), 1, "{line}\n{far}");
+    }
+    assert_eq!(far.lines().filter(|line| *line == "mtu = 1400").count(), 2, "{far}");
+    let refused = ringroad(&["check", file, "--remote", "core_0"]);
+    let told = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && refused.stdout.is_empty(), "{refused:?}");
+    assert!(told.contains("\"core_0\" is no back end on another host; write one of core_63"), "{told}");
+}
+
+#[test]
 fn neither_leaves_anything() {
     let things = || -> BTreeSet<String> {
         let folders = ["/sys/class/net", "/run/ringroad", "/run/netns"];

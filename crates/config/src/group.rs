@@ -13,6 +13,7 @@ mod machines;
 mod members;
 mod probed;
 mod read;
+mod remote;
 mod tables;
 mod tunnels;
 mod verify;

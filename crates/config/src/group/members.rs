@@ -39,7 +39,7 @@ impl Group {
         self.router(0).neighbours
     }
 
-    fn router(&self, number: u32) -> Router {
+    pub(super) fn router(&self, number: u32) -> Router {
         let name = self.member(number);
         let mut router = Router { name, ..self.pattern.clone() };
         if let GroupKind::Multistage(stages) = &self.kind {

@@ -30,6 +30,12 @@ fn ends(attach: &Attach) -> Option<(SocketAddr, SocketAddr)> {
     Some((local.parse().ok()?, remote.parse().ok()?))
 }
 
+/// A tunnel as its other end has it.
+pub(super) fn reversed(tunnel: &Attach) -> Option<Attach> {
+    let (local, remote) = ends(tunnel)?;
+    read(&format!("{KIND}:{remote}-{local}")).ok()
+}
+
 /// The tunnel of a NIC of this number: those of a back end have consecutive ports. None: there are no such ports.
 pub(super) fn of_nic(tunnel: &Attach, nic: usize) -> Option<Attach> {
     let (mut local, mut remote) = ends(tunnel)?;

@@ -3,6 +3,7 @@
 mod changes;
 mod faults;
 mod multistage;
+mod remote;
 
 use std::net::Ipv4Addr;
 
