@@ -2,7 +2,10 @@
 //!
 //! All input must come out or be dropped under a counter's name; memory, descriptors and threads must not grow; then
 //! SIGKILL follows in more rounds than a test has time for.
+//!
+//! With `--group` it runs a group of routers on a stressed host instead, which must not suspect any of its members.
 
+mod alarms;
 mod run;
 mod usage;
 
@@ -18,9 +21,15 @@ use support::Need;
 /// Time limit of one round of SIGKILL.
 const ROUND: Duration = Duration::from_secs(5);
 
+/// Seconds of a group on a stressed host, unless the caller says how many.
+const GROUP_SECONDS: u64 = 3600;
+
+#[derive(Debug, PartialEq, Eq)]
 struct Options {
     minutes: u64,
     rounds: u64,
+    /// Seconds of a group on a stressed host, in the place of everything else.
+    group: Option<u64>,
 }
 
 /// Returns the reason why a soak is not possible here.
@@ -35,11 +44,15 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
         bail!("a soak is not possible here: {why}");
     }
     let mut faults = Vec::new();
-    if options.minutes > 0 {
-        faults.extend(traffic(Duration::from_secs(options.minutes * 60))?);
-    }
-    if options.rounds > 0 && !killed(options.rounds)? {
-        faults.push("the rounds of SIGKILL failed".to_owned());
+    if let Some(seconds) = options.group {
+        faults.extend(alarms::watch(&release_build()?, Duration::from_secs(seconds))?);
+    } else {
+        if options.minutes > 0 {
+            faults.extend(traffic(Duration::from_secs(options.minutes * 60))?);
+        }
+        if options.rounds > 0 && !killed(options.rounds)? {
+            faults.push("the rounds of SIGKILL failed".to_owned());
+        }
     }
     for fault in &faults {
         println!("FAULT {fault}");
@@ -57,13 +70,17 @@ pub(crate) fn traffic(time: Duration) -> Result<Vec<String>> {
 }
 
 fn parse(arguments: &[String]) -> Result<Options> {
-    let mut options = Options { minutes: 30, rounds: 300 };
+    let mut options = Options { minutes: 30, rounds: 300, group: None };
     let mut rest = arguments.iter();
     while let Some(word) = rest.next() {
         match word.as_str() {
             "--minutes" => options.minutes = number(word, &mut rest)?,
             "--rounds" => options.rounds = number(word, &mut rest)?,
-            _ => bail!("unexpected argument `{word}`; there are --minutes N and --rounds N"),
+            "--group" => options.group = options.group.or(Some(GROUP_SECONDS)),
+            "--seconds" => options.group = Some(number(word, &mut rest)?),
+            _ => bail!(
+                "unexpected argument `{word}`; there are --minutes N, --rounds N, --group and --seconds N"
+            ),
         }
     }
     Ok(options)
@@ -79,3 +96,7 @@ fn killed(rounds: u64) -> Result<bool> {
         .limit(limit)
         .run()
 }
+
+#[cfg(test)]
+#[path = "soak_tests.rs"]
+mod tests;

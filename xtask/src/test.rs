@@ -28,11 +28,10 @@ use grace::GraceWatch;
 use job::Job;
 use pool::Pool;
 pub(crate) use programs::{Program, built};
-use stress::Spinners;
 use tier::Tier;
 use times::Times;
 
-pub(crate) use stress::spin;
+pub(crate) use stress::{Spinners, spin};
 
 /// Seconds that each fuzz target runs in the tiers `all` and `long`.
 const FUZZ_SECONDS: (u64, u64) = (5, 120);

@@ -19,7 +19,7 @@ const PRIORITY: &str = "99";
 
 /// One spinner per CPU, running until dropped.
 #[derive(Debug)]
-pub(super) struct Spinners {
+pub(crate) struct Spinners {
     children: Vec<Child>,
 }
 
@@ -28,8 +28,8 @@ impl Spinners {
     ///
     /// # Errors
     /// This user may not create real-time threads, or `chrt` is missing.
-    pub(super) fn start() -> Result<Self> {
-        ensure!(output("id", &["-u"]) == "0" && installed("chrt"), "--stressed needs root and chrt(1)");
+    pub(crate) fn start() -> Result<Self> {
+        ensure!(output("id", &["-u"]) == "0" && installed("chrt"), "real-time threads need root and chrt(1)");
         let own = std::env::current_exe().context("the path of this program")?;
         let cpus = workers::cpus();
         let mut spinners = Self { children: Vec::new() };

@@ -1,0 +1,24 @@
+use super::*;
+
+#[test]
+fn each_suspicion_is_a_fault_and_so_is_a_member_that_was_ended() {
+    let quiet = Counted { suspected: 0, rounds: 1000, excused: 200 };
+    assert_eq!(faults(quiet, &[]), [""; 0]);
+    let told = faults(Counted { suspected: 2, ..quiet }, &["file/duo_1: failed: it forwards no probe"]);
+    assert_eq!(told.len(), 2);
+    assert!(told[0].contains("duo_1") && told[1].starts_with("2 times"), "{told:?}");
+}
+
+#[test]
+fn a_group_that_is_never_judged_shows_nothing() {
+    let excused = Counted { suspected: 0, rounds: 7, excused: 7 };
+    assert_eq!(faults(excused, &[]).len(), 1);
+    assert_eq!(faults(Counted::default(), &[]).len(), 1);
+}
+
+#[test]
+fn only_what_was_counted_meanwhile_counts() {
+    let before = Counted { suspected: 1, rounds: 100, excused: 9 };
+    let after = Counted { suspected: 1, rounds: 700, excused: 10 };
+    assert_eq!(after.since(before), Counted { suspected: 0, rounds: 600, excused: 1 });
+}
