@@ -14,6 +14,8 @@ const KTHREADD: u32 = 2;
 const MEMBER: char = '_';
 /// Beginning of the names of balancers and of their threads.
 const BALANCER: &str = "lb";
+/// Beginning of the name of a group's own thread, `NAME/group`, which the kernel may have cut.
+const GROUP: &str = "gr";
 
 /// Reader of the CPU account.
 pub(crate) struct Reader {
@@ -121,6 +123,16 @@ pub(crate) fn of_stage(split: &Split, wanted: Stage) -> Used {
         }
     }
     used
+}
+
+/// CPU share of the own threads of groups, which probe members: `NAME/group`.
+pub(crate) fn of_groups(split: &Split) -> f64 {
+    let is_own = |name: &str| {
+        let role = name.split_once('/').map_or("", |(_, role)| role);
+        role.starts_with(GROUP) && class(name).is_some() && member(name).is_empty()
+    };
+    let own = split.threads.iter().filter(|(name, _)| is_own(name));
+    own.map(|(_, thread)| thread.run / split.interval).sum()
 }
 
 /// Shares of a CPU in softirqs, and idle.

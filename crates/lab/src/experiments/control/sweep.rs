@@ -200,7 +200,7 @@ fn told(load: f64, step: &Step, stand: &RouterPlacement, split: &Split) -> Vec<(
     told
 }
 
-/// CPU time of the threads of both stages, in percent of one core.
+/// CPU time of the threads of both stages, and of the group's own thread, in percent of one core.
 fn of_stages(load: f64, split: &Split) -> Vec<(String, f64)> {
     let of = |(stage, name): (Stage, &str)| {
         let used = usage::of_stage(split, stage);
@@ -209,7 +209,8 @@ fn of_stages(load: f64, split: &Split) -> Vec<(String, f64)> {
             (format!("{name}_vhost_at_{load:?}"), used.vhost * 100.0),
         ]
     };
-    [(Stage::Balancer, "balancer"), (Stage::BackEnd, "back_end")].into_iter().flat_map(of).collect()
+    let stages = [(Stage::Balancer, "balancer"), (Stage::BackEnd, "back_end")].into_iter().flat_map(of);
+    stages.chain([(format!("group_at_{load:?}"), usage::of_groups(split) * 100.0)]).collect()
 }
 
 #[cfg(test)]

@@ -89,9 +89,9 @@ fn threads_that_receive_for_interfaces_are_told_by_the_names_of_these() {
     of_napi(|_| Some(0)).unwrap();
 }
 
-#[test]
-fn what_ran_on_a_cpu_is_the_kernels_or_of_programs() {
-    let thread = |run, system, cpu| ThreadSplit {
+/// A thread that has run for so long, of that in the kernel, on a CPU.
+fn one(run: f64, system: f64, cpu: u32) -> ThreadSplit {
+    ThreadSplit {
         column: TimeCategory::Vhost,
         cpu,
         moved: false,
@@ -101,7 +101,23 @@ fn what_ran_on_a_cpu_is_the_kernels_or_of_programs() {
         wait: 0.0,
         switches: 0,
         wakeups: 0,
-    };
+    }
+}
+
+#[test]
+fn the_thread_of_a_group_is_told_from_those_of_its_stages() {
+    let names =
+        ["l1f20a/group#6", "l1f20a/lb0#4", "l1f20a_0/vhost#11", "l1f20a_0/green#12", "l1f20a_lb0/vhost#8"];
+    let threads = names.map(|name| (name.to_owned(), one(10.0, 0.0, 1))).into();
+    let split = Split { interval: 100.0, cores: [(1, CoreSplit::default())].into(), threads };
+    assert!((of_groups(&split) - 0.1).abs() < 1e-9, "{split:?}");
+    // The kernel cuts names at 15 octets.
+    let cut = [("l3fffff12a/grou#7".to_owned(), one(30.0, 0.0, 1))].into();
+    assert!((of_groups(&Split { threads: cut, ..split }) - 0.3).abs() < 1e-9);
+}
+
+#[test]
+fn what_ran_on_a_cpu_is_the_kernels_or_of_programs() {
     let core = CoreSplit {
         guest: 10.0,
         vhost: 40.0,
@@ -110,7 +126,7 @@ fn what_ran_on_a_cpu_is_the_kernels_or_of_programs() {
         idle: 30.0,
         ..CoreSplit::default()
     };
-    let threads = [("la/vhost", thread(40.0, 30.0, 1)), ("lb/vhost", thread(90.0, 90.0, 0))];
+    let threads = [("la/vhost", one(40.0, 30.0, 1)), ("lb/vhost", one(90.0, 90.0, 0))];
     let threads = threads.map(|(name, thread)| (name.to_owned(), thread)).into();
     let split = Split { interval: 100.0, cores: [(1, core)].into(), threads };
     let found = busy(&split, 1).unwrap();
