@@ -1,6 +1,6 @@
 //! Objective: with a kernel that has 802.1Q, its VLANs are those of our routers: hosts in a VLAN of a TAP, with one tag and with two,
 //! send large packets through a router of ours; a kernel router has such VLANs itself, and advertises itself in them, and a control
-//! plane has those of its router. The example does what its comment says.
+//! plane has those of its router, or of its group. The example does what its comment says.
 
 use std::net::SocketAddr;
 use std::process::Command;
@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use inbox::ping;
-use support::{Counters, Finished, Namespace, Script, Stage, run, transfer};
+use support::{Counters, Finished, Flow, Namespace, Script, Stage, run, transfer};
 
 /// Timeout of every step, generous for software emulation on a busy host.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -16,6 +16,10 @@ const PATIENCE: Duration = Duration::from_secs(120);
 const OCTETS: usize = 500_000;
 const RIGHT: &str = "198.51.100.2";
 const PORT: u16 = 7028;
+/// Flows that are spread over the members of a group: with so many none of two is without any, but once in thousands of runs.
+const FLOWS: u16 = 16;
+/// Datagrams a second of each.
+const RATE: u32 = 20;
 /// The source tree is not there inside.
 const EXAMPLE: &str = include_str!("../../../examples/vlan.toml");
 
@@ -224,6 +228,13 @@ fn until_done(what: &str, command: impl Fn() -> Command) {
     }
 }
 
+/// A command beside the control plane of a router or group.
+fn in_control(name: &str, words: &str) -> Command {
+    let mut command = Command::new(inbox::ringroad());
+    command.args(["exec", name, "--"]).args(words.split(' '));
+    command
+}
+
 #[test]
 fn a_control_plane_has_the_vlans_of_its_router() {
     support::needs!(Root, Tun, Program("ip"), Program("busybox"));
@@ -248,18 +259,73 @@ fn a_control_plane_has_the_vlans_of_its_router() {
     ] {
         ip(&left, words);
     }
-    let in_control = |words: &str| {
-        let mut command = Command::new(inbox::ringroad());
-        command.args(["exec", "vc", "--"]).args(words.split(' '));
-        command
-    };
-    until_done("the VLAN's neighbour", || in_control("busybox ping -c 1 -W 1 192.0.2.2"));
-    until_done("a route", || in_control("ip route replace 203.0.113.0/24 via 192.0.2.2 dev guests"));
+    until_done("the VLAN's neighbour", || in_control("vc", "busybox ping -c 1 -W 1 192.0.2.2"));
+    until_done("a route", || in_control("vc", "ip route replace 203.0.113.0/24 via 192.0.2.2 dev guests"));
     until_done("the router's way", || {
         let mut command = right.command("busybox");
         command.args(["ping", "-c", "1", "-W", "1", "203.0.113.9"]);
         command
     });
+    ip(&left, "link delete guests");
+    stage.finish_troubled(vec![left, right]).expect("nothing is left");
+}
+
+/// Waits until each of three pings to an address is answered; none may have two answers.
+fn each_has_one_answer(host: &Namespace, address: &str) {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let mut ping = host.command("busybox");
+        let said =
+            run(ping.args(["ping", "-c", "3", "-W", "30", address]), PATIENCE).expect("it ends").stdout;
+        assert!(!said.contains("duplicates"), "{said}");
+        if said.contains("3 packets received") {
+            return;
+        }
+        assert!(Instant::now() < end, "{said}");
+    }
+}
+
+#[test]
+fn a_group_with_a_control_plane_has_vlans() {
+    support::needs!(Root, Tun, Program("ip"), Program("busybox"));
+    if !inbox::inside() {
+        println!("SKIPPED: not in the box, whose kernel has 802.1Q");
+        return;
+    }
+    let text = "[[group]]\nname = \"duo\"\nkind = \"parallel\"\nmembers = 2\nengine = \"process\"\ncontrol = {}\n\
+        [[group.nic]]\nname = \"trunk\"\nattach = \"tap:duo-l\"\n\
+        [[group.nic]]\nname = \"right\"\nattach = \"tap:duo-r\"\naddress = \"198.51.100.1/24\"\n\
+        [[group.interface]]\nname = \"guests\"\nnic = \"trunk\"\nvlan = 100\naddress = \"192.0.2.1/24\"\n";
+    let mut stage = Stage::start(&inbox::ringroad(), text).expect("it starts");
+    let right = stage.host("duo-r", "198.51.100.2/24", "198.51.100.1").expect("right");
+    let left = stage.host("duo-l", "10.28.0.2/24", "10.28.0.1").expect("left");
+    for words in [
+        "link set lo up",
+        "address add 203.0.113.9/32 dev lo",
+        "link add link duo-l name guests type vlan id 100",
+        "address add 192.0.2.2/24 dev guests",
+        "link set guests up",
+        "route replace 198.51.100.0/24 via 192.0.2.1",
+    ] {
+        ip(&left, words);
+    }
+    each_has_one_answer(&left, "192.0.2.1");
+    until_done("the VLAN's neighbour", || in_control("duo", "busybox ping -c 1 -W 1 192.0.2.2"));
+    until_done("a route", || in_control("duo", "ip route replace 203.0.113.0/24 via 192.0.2.2 dev guests"));
+    each_has_one_answer(&right, "203.0.113.9");
+    let flow = |number: u16| {
+        let place: SocketAddr = format!("203.0.113.9:{}", PORT + number).parse().expect("an address");
+        Flow::start(&right, &left, place, RATE).expect("a flow")
+    };
+    let flows: Vec<Flow> = (0..FLOWS).map(flow).collect();
+    // Members are probed by frames without tags.
+    let both = |all: &Counters| {
+        (0..2).all(|number| all.get(&format!("duo_{number}.vcpu0.guests.vlan.out_frames")) > 20)
+    };
+    let counters = stage.wait_for_counters(both).expect("both forward by what one control plane has found");
+    let heard = counters.get("duo.trunk.sorted.for_control") + counters.get("duo.trunk.sorted.for_both");
+    assert!(heard > 0, "{:?}", counters.named(|name| name.starts_with("duo.trunk.")));
+    drop(flows);
     ip(&left, "link delete guests");
     stage.finish_troubled(vec![left, right]).expect("nothing is left");
 }

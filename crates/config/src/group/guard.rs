@@ -22,28 +22,21 @@ impl Plan {
     }
 }
 
-/// What VLANs do not go with: ARP of members that run elsewhere is not heard there, and the control plane of a group hears frames without
-/// tags alone. A bridge has room for one tag beyond its MTU.
-fn of_group(group: &Group) -> Option<(&'static str, String)> {
+/// What VLANs do not go with: ARP of members that run elsewhere is not heard there. A bridge has room for one tag beyond its MTU.
+fn of_group(group: &Group) -> Option<(&'static str, &'static str)> {
     let interfaces = &group.pattern.forwarding.interfaces;
     if interfaces.is_empty() {
         return None;
     }
+    if is_elsewhere(group) {
+        let what = "a group with kernel routers or back ends on other hosts has no interfaces for VLANs in this version; remove [[group.interface]]";
+        return Some(("name", what));
+    }
     let is_bridged =
         matches!(&group.kind, GroupKind::Multistage(stages) if stages.interconnect != Interconnect::Switch);
-    let parts = match (is_elsewhere(group), &group.pattern.control) {
-        (true, _) => "kernel routers or back ends on other hosts",
-        (false, Some(_)) => "a control plane",
-        (false, None) if is_bridged && interfaces.iter().any(|own| own.tags.outer.is_some()) => {
-            let what = "a bridge passes frames with one tag beyond its MTU, not with two; remove outer, or write interconnect = \"switch\"";
-            return Some(("interconnect", what.to_owned()));
-        }
-        (false, None) => return None,
-    };
-    let what = format!(
-        "a group with {parts} has no interfaces for VLANs in this version; remove [[group.interface]]"
-    );
-    Some(("name", what))
+    let what = "a bridge passes frames with one tag beyond its MTU, not with two; remove outer, or write interconnect = \"switch\"";
+    let is_refused = is_bridged && interfaces.iter().any(|own| own.tags.outer.is_some());
+    is_refused.then_some(("interconnect", what))
 }
 
 /// Whether some of its members run outside of the data plane.

@@ -118,6 +118,31 @@ fn a_group_has_one_for_all_its_members() {
 }
 
 #[test]
+fn a_group_with_one_has_vlans_with_one_tag() {
+    let text = |more: &str| {
+        format!(
+            "[[group]]\nname = \"core\"\nkind = \"parallel\"\nmembers = 2\nengine = \"process\"\ncontrol = {{}}\n\
+             [[group.nic]]\nname = \"wan\"\nattach = \"tap:rr-wan\"\naddress = \"192.0.2.1/24\"\n\
+             [[group.interface]]\nname = \"guests\"\nnic = \"wan\"\nvlan = 7\n{more}"
+        )
+    };
+    let plan = parse(&text("address = \"10.0.7.1/24\"\n"), "f.toml").expect("a good file");
+    assert!(plan.not_yet().is_empty());
+    let speaker = plan.shadowed().next().expect("a control plane");
+    assert_eq!(speaker.link_name(1), Some("guests"));
+    assert_eq!(
+        (plan.sharing().count(), plan.learners("core").count()),
+        (0, 2),
+        "each has a table of its own"
+    );
+    let said = errors(&text("outer = 8\n"));
+    assert!(
+        said.contains("group.interface.outer: a control plane has no interfaces with two tags"),
+        "{said}"
+    );
+}
+
+#[test]
 fn nics_that_do_not_go_with_a_control_plane_are_refused() {
     for (from, to, wrong) in [
         ("\"queued\"", "\"direct\"", "a control plane takes its frames before they reach the ring"),

@@ -32,6 +32,28 @@ fn a_namespace_has_what_the_file_says_and_does_not_forward() {
 }
 
 #[test]
+fn the_namespace_of_a_group_has_its_vlans_and_the_routes_by_them() {
+    let file = "[[group]]\nname = \"core\"\nkind = \"parallel\"\nmembers = 2\nengine = \"process\"\ncontrol = {}\n\
+                [[group.nic]]\nname = \"wan\"\nattach = \"tap:rr-wan\"\n\
+                [[group.interface]]\nname = \"guests\"\nnic = \"wan\"\nvlan = 7\naddress = \"10.0.7.1/24\"\n\
+                [[group.route]]\nto = \"198.51.100.0/24\"\nvia = \"10.0.7.9\"\n";
+    let plan = config::parse(file, "f.toml").expect("a good file");
+    let group = plan.shadowed().next().expect("a control plane");
+    let wanted = of(group);
+    assert_eq!(wanted.published.as_deref(), Some("core"));
+    let [wan, vlan] = wanted.interfaces.as_slice() else { panic!("{:?}", wanted.interfaces) };
+    assert_eq!((wan.name.as_str(), vlan.name.as_str()), ("wan", "guests"));
+    assert_eq!(vlan.addresses.iter().map(ToString::to_string).collect::<Vec<_>>(), ["10.0.7.1/24"]);
+    let routes: Vec<String> = wanted.routes.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        routes,
+        ["198.51.100.0/24 via 10.0.7.9 dev guests"],
+        "none of those by which members are probed"
+    );
+    kernel_router::check(&wanted).expect("the kernel can have it");
+}
+
+#[test]
 fn an_interface_derives_its_link_local_address_unless_the_file_gives_one() {
     let router = router(
         "[[router]]\nname = \"edge\"\ncontrol = {}\n\
