@@ -7,7 +7,7 @@ mod program;
 mod record;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
@@ -24,16 +24,17 @@ const MOST: u32 = 10_000;
 /// Time after which a packet counts as not seen again. The kernel waits three seconds for a neighbour's answer.
 const MISSED: Duration = Duration::from_secs(4);
 
-/// Selects packets: those that match every given field. A filter with any field selects IPv4 packets only.
+/// Selects packets: those that match every given field. A filter with any field selects IP packets only, one with an address those of its
+/// family.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
     /// Source address.
-    pub source: Option<Ipv4Addr>,
+    pub source: Option<IpAddr>,
     /// Destination address.
-    pub destination: Option<Ipv4Addr>,
-    /// IP protocol number.
+    pub destination: Option<IpAddr>,
+    /// IP protocol number; of IPv6 that of what follows the fixed header (RFC 8200, 3).
     pub protocol: Option<u8>,
-    /// UDP or TCP port, source or destination; 1 or more.
+    /// UDP or TCP port, source or destination; 1 or more. In IPv6 it is found without extension headers only.
     pub port: Option<u16>,
 }
 
@@ -210,19 +211,31 @@ impl PacketTracer {
 
 /// Parameters in the layout that the programs read.
 fn octets(filter: &Filter, wanted: u64) -> Vec<u8> {
-    let address = |address: Option<Ipv4Addr>| match address {
-        // In network byte order, as in a packet.
-        Some(address) => [u32::from_ne_bytes(address.octets()), u32::MAX],
-        None => [0; 2],
-    };
-    let [source, source_mask] = address(filter.source);
-    let [destination, destination_mask] = address(filter.destination);
+    let addresses = [filter.source, filter.destination];
+    // An address admits its own family alone.
+    let admits = |is_of: fn(&IpAddr) -> bool| u32::from(addresses.iter().flatten().all(is_of));
     let [protocol, protocol_mask] = filter.protocol.map_or([0; 2], |protocol| [protocol.into(), 0xff]);
     let port = filter.port.map_or(0, |port| port.to_be().into());
     let is_filtered = u32::from(*filter != Filter::default());
-    let words =
-        [source, source_mask, destination, destination_mask, protocol, protocol_mask, port, is_filtered];
-    wanted.to_ne_bytes().into_iter().chain(words.into_iter().flat_map(u32::to_ne_bytes)).collect()
+    let families = [admits(IpAddr::is_ipv4), admits(IpAddr::is_ipv6)];
+    let words = [protocol, protocol_mask, port, is_filtered].into_iter().chain(families);
+    let words = words.chain(addresses.into_iter().flat_map(|address| address.map_or([0; 8], masked)));
+    wanted.to_ne_bytes().into_iter().chain(words.flat_map(u32::to_ne_bytes)).collect()
+}
+
+/// The four words of an address, in network byte order as in a packet, and their masks; IPv4 has one of each.
+fn masked(address: IpAddr) -> [u32; 8] {
+    let octets = match address {
+        IpAddr::V4(ip) => ip.octets().to_vec(),
+        IpAddr::V6(ip) => ip.octets().to_vec(),
+    };
+    let (parts, _) = octets.as_chunks::<4>();
+    let mut words = [0_u32; 8];
+    let (values, masks) = words.split_at_mut(4);
+    for ((value, mask), part) in values.iter_mut().zip(masks).zip(parts) {
+        (*value, *mask) = (u32::from_ne_bytes(*part), u32::MAX);
+    }
+    words
 }
 
 fn now() -> u64 {

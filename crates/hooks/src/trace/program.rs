@@ -18,18 +18,20 @@ use super::record::{
     ARRIVED, DETAIL, ENDED, HEAD, HEAD_LEN, LEN, NIC, NUMBER, ROOM, STATE, TAIL, TAIL_LEN, state,
 };
 
-/// Layout of the parameters: number of wanted packets, and the filter.
+/// Layout of the parameters: number of wanted packets, and the filter. Addresses and their masks have four words each.
 pub(super) mod orders {
     pub(in super::super) const WANTED: i16 = 0;
-    pub(in super::super) const SOURCE: i16 = 8;
-    pub(in super::super) const SOURCE_MASK: i16 = 12;
-    pub(in super::super) const DESTINATION: i16 = 16;
-    pub(in super::super) const DESTINATION_MASK: i16 = 20;
-    pub(in super::super) const PROTOCOL: i16 = 24;
-    pub(in super::super) const PROTOCOL_MASK: i16 = 28;
-    pub(in super::super) const PORT: i16 = 32;
-    pub(in super::super) const IS_FILTERED: i16 = 36;
-    pub(in super::super) const LEN: u32 = 40;
+    pub(in super::super) const PROTOCOL: i16 = 8;
+    pub(in super::super) const PROTOCOL_MASK: i16 = 12;
+    pub(in super::super) const PORT: i16 = 16;
+    pub(in super::super) const IS_FILTERED: i16 = 20;
+    pub(in super::super) const ADMITS_IPV4: i16 = 24;
+    pub(in super::super) const ADMITS_IPV6: i16 = 28;
+    pub(in super::super) const SOURCE: i16 = 32;
+    pub(in super::super) const SOURCE_MASK: i16 = 48;
+    pub(in super::super) const DESTINATION: i16 = 64;
+    pub(in super::super) const DESTINATION_MASK: i16 = 80;
+    pub(in super::super) const LEN: u32 = 96;
 }
 
 /// Layout of the counts: packets that were traced, not examined, not matched.
@@ -64,7 +66,9 @@ pub(super) enum Point {
 #[derive(Clone, Copy, PartialEq)]
 enum Label {
     Take,
+    Six,
     Ports,
+    HasPorts,
     Whole,
     Unfit,
     PassBy,
@@ -86,22 +90,38 @@ const REASON: i16 = 16;
 /// Result: continue with the next program (`TCX_NEXT`).
 const NEXT: i32 = -1;
 
-/// Octets of an Ethernet header, and of an IPv4 header without options.
+/// Octets of an Ethernet header.
 const ETHERNET: i32 = 14;
-const IPV4: i32 = 20;
 /// Values in network byte order, as read from a packet in native byte order.
 const IS_IPV4: i32 = 0x0800_u16.to_be() as i32;
+const IS_IPV6: i32 = 0x86dd_u16.to_be() as i32;
 const FURTHER_FRAGMENT: i32 = 0x1fff_u16.to_be() as i32;
 const TCP: i32 = 6;
 const UDP: i32 = 17;
 
-// Stack layout: a record number as key; the address of a packet as key; its number; the IPv4 header, placed so that its addresses
-// are aligned; ports.
+// Stack layout: a record number as key; the address of a packet as key; its number; ports; the IP header, placed so that its addresses
+// are aligned.
 const KEY: i16 = -8;
 const PACKET: i16 = -16;
 const VALUE: i16 = -24;
-const HEADER: i16 = -48;
-const PORTS: i16 = -56;
+const PORTS: i16 = -32;
+const HEADER: i16 = -72;
+
+/// The header of a family, without options: what admits it, its length, and the offsets of what a filter selects by.
+struct Family {
+    admitted: i16,
+    len: i32,
+    /// Of the source and of the destination.
+    addresses: [i16; 2],
+    /// Words of an address.
+    words: i16,
+    protocol: i16,
+}
+
+const FOUR: Family =
+    Family { admitted: orders::ADMITS_IPV4, len: 20, addresses: [12, 16], words: 1, protocol: 9 };
+const SIX: Family =
+    Family { admitted: orders::ADMITS_IPV6, len: 40, addresses: [8, 24], words: 4, protocol: 6 };
 
 /// Assembles the program of a hook.
 pub(super) fn assemble(point: Point, maps: &Maps<'_>) -> Vec<u64> {
@@ -190,32 +210,9 @@ fn take(code: &mut Assembler<Label>) {
 /// Jumps to `Take` for a matching packet, and to `Unfit` for others.
 fn filter(code: &mut Assembler<Label>) {
     code.load(Size::Word, R1, R6, PACKET_PROTOCOL);
+    code.jump_if(Compare::Equal, R1, IS_IPV6, Label::Six);
     code.jump_if(Compare::Other, R1, IS_IPV4, Label::Unfit);
-    code.mov_const(R2, ETHERNET);
-    load_octets(code, HEADER, IPV4);
-    let protocol = HEADER + 9;
-    for (size, at, wanted, mask) in [
-        (Size::Word, HEADER + 12, orders::SOURCE, orders::SOURCE_MASK),
-        (Size::Word, HEADER + 16, orders::DESTINATION, orders::DESTINATION_MASK),
-        (Size::Octet, protocol, orders::PROTOCOL, orders::PROTOCOL_MASK),
-    ] {
-        code.load(size, R1, R10, at);
-        code.load(Size::Word, R2, R9, mask);
-        code.alu_reg(Operation::And, R1, R2);
-        code.load(Size::Word, R2, R9, wanted);
-        code.jump_if_with(Compare::Other, R1, R2, Label::Unfit);
-    }
-    code.load(Size::Word, R8, R9, orders::PORT);
-    code.jump_if(Compare::Equal, R8, 0, Label::Take);
-    code.load(Size::Octet, R1, R10, protocol);
-    code.jump_if(Compare::Equal, R1, TCP, Label::Ports);
-    code.jump_if(Compare::Other, R1, UDP, Label::Unfit);
-    code.label(Label::Ports);
-    ports(code);
-}
-
-/// Compares both ports of the packet with that in R8.
-fn ports(code: &mut Assembler<Label>) {
+    header(code, &FOUR);
     code.load(Size::Half, R1, R10, HEADER + 6);
     code.alu_const(Operation::And, R1, FURTHER_FRAGMENT);
     code.jump_if(Compare::Other, R1, 0, Label::Unfit);
@@ -223,6 +220,48 @@ fn ports(code: &mut Assembler<Label>) {
     code.alu_const(Operation::And, R2, 15);
     code.alu_const(Operation::ShiftLeft, R2, 2);
     code.alu_const(Operation::Add, R2, ETHERNET);
+    code.load(Size::Octet, R1, R10, HEADER + FOUR.protocol);
+    code.jump(Label::Ports);
+    code.label(Label::Six);
+    header(code, &SIX);
+    code.mov_const(R2, ETHERNET + SIX.len);
+    code.load(Size::Octet, R1, R10, HEADER + SIX.protocol);
+    code.label(Label::Ports);
+    ports(code);
+}
+
+/// Compares the addresses and the protocol of a packet of this family. Jumps to `Take` if no port is wanted; else that is in R8.
+fn header(code: &mut Assembler<Label>, family: &Family) {
+    code.load(Size::Word, R1, R9, family.admitted);
+    code.jump_if(Compare::Equal, R1, 0, Label::Unfit);
+    code.mov_const(R2, ETHERNET);
+    load_octets(code, HEADER, family.len);
+    let wanted = [(orders::SOURCE, orders::SOURCE_MASK), (orders::DESTINATION, orders::DESTINATION_MASK)];
+    for (at, (value, mask)) in family.addresses.into_iter().zip(wanted) {
+        for word in (0..family.words).map(|word| 4 * word) {
+            compare(code, (Size::Word, HEADER + at + word), (value + word, mask + word));
+        }
+    }
+    let protocol = (Size::Octet, HEADER + family.protocol);
+    compare(code, protocol, (orders::PROTOCOL, orders::PROTOCOL_MASK));
+    code.load(Size::Word, R8, R9, orders::PORT);
+    code.jump_if(Compare::Equal, R8, 0, Label::Take);
+}
+
+/// Compares what is at this stack offset, where the mask has bits, with the parameter.
+fn compare(code: &mut Assembler<Label>, (size, at): (Size, i16), (wanted, mask): (i16, i16)) {
+    code.load(size, R1, R10, at);
+    code.load(Size::Word, R2, R9, mask);
+    code.alu_reg(Operation::And, R1, R2);
+    code.load(Size::Word, R2, R9, wanted);
+    code.jump_if_with(Compare::Other, R1, R2, Label::Unfit);
+}
+
+/// Compares both ports of the packet, at offset R2 behind a header of protocol R1, with that in R8.
+fn ports(code: &mut Assembler<Label>) {
+    code.jump_if(Compare::Equal, R1, TCP, Label::HasPorts);
+    code.jump_if(Compare::Other, R1, UDP, Label::Unfit);
+    code.label(Label::HasPorts);
     load_octets(code, PORTS, 4);
     code.load(Size::Half, R1, R10, PORTS);
     code.jump_if_with(Compare::Equal, R1, R8, Label::Take);

@@ -113,20 +113,20 @@ pub(super) fn read(
     Some(TracedPacket { number: number + 1, at_ns, len, nic: word(NIC)?, head, end })
 }
 
-/// Returns true if a departing frame carries the packet that arrived. IPv4 packets are compared by identification, protocol and
-/// addresses, which a router does not change.
+/// Returns true if a departing frame carries the packet that arrived: one of the same ethertype, with the same octets that a router does
+/// not change.
 fn is_same(came: &[u8], left: &[u8]) -> bool {
-    let stays = |frame: &[u8]| {
-        let packet = frame.get(14..34)?;
-        Some([&packet[4..6], &packet[9..10], &packet[12..]].concat())
+    came.get(12..14) == left.get(12..14) && lasting(came) == lasting(left)
+}
+
+/// The octets of a frame that a router does not change, as far as the tail has them: of IPv4 identification, protocol and addresses; of
+/// IPv6 the end of the flow label, the protocol, and the source.
+fn lasting(frame: &[u8]) -> Option<Vec<u8>> {
+    let places: &[(usize, usize)] = match frame.get(12..14)? {
+        [8, 0] => &[(18, 20), (23, 24), (26, TAIL_LEN)],
+        [0x86, 0xdd] => &[(16, 18), (20, 21), (22, TAIL_LEN)],
+        _ => &[],
     };
-    let kind = |frame: &[u8]| frame.get(12..14).map(<[u8]>::to_vec);
-    match kind(came) {
-        // The tail ends within the destination address, of which two octets are compared.
-        Some(ipv4) if ipv4 == [8, 0] => {
-            let short = |frame: &[u8]| stays(&[frame.get(..32).unwrap_or_default(), &[0, 0]].concat());
-            kind(left).is_some_and(|kind| kind == [8, 0]) && short(came) == short(left)
-        }
-        other => other == kind(left),
-    }
+    let parts: Option<Vec<&[u8]>> = places.iter().map(|(from, to)| frame.get(*from..*to)).collect();
+    parts.map(|parts| parts.concat())
 }

@@ -1,3 +1,5 @@
+use std::net::Ipv6Addr;
+
 use proptest::prelude::*;
 
 use super::record::{ARRIVED, DETAIL, ENDED, HEAD, LEN, NIC, NUMBER, STATE, TAIL, read, state};
@@ -14,6 +16,19 @@ fn frame(source: [u8; 4], destination: [u8; 4], ports: [u16; 2], identification:
     frame.extend(source.into_iter().chain(destination));
     frame.extend(ports.into_iter().flat_map(u16::to_be_bytes));
     frame.resize(60, 0);
+    frame
+}
+
+/// An address of the network 2001:db8:N::/48.
+fn six(network: u16, host: u16) -> Ipv6Addr {
+    Ipv6Addr::new(0x2001, 0xdb8, network, 0, 0, 0, 0, host)
+}
+
+/// A frame with an IPv6 packet, behind whose fixed header there are ports.
+fn frame6(source: Ipv6Addr, protocol: u8) -> Vec<u8> {
+    let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x86, 0xdd, 0x60, 0, 0, 7, 0, 8, protocol, 64];
+    frame.extend(source.octets().into_iter().chain(six(2, 2).octets()));
+    frame.extend([3, 232, 0, 53, 0, 8, 0, 0]);
     frame
 }
 
@@ -77,6 +92,22 @@ fn another_packet_in_the_same_memory_is_not_taken_for_it() {
         None,
         "an old record"
     );
+}
+
+#[test]
+fn a_packet_of_ipv6_is_known_again_by_what_a_router_does_not_change() {
+    let came = frame6(six(1, 2), 17);
+    let end = |left: &[u8]| {
+        let mut octets = record_of(state::LEFT, 4, left);
+        octets[HEAD as usize..][..60].copy_from_slice(&came[..60]);
+        read(&octets, 5, 2000, LONG).map(|followed| followed.end)
+    };
+    let mut aged = came.clone();
+    (aged[5], aged[21]) = (9, 63);
+    assert!(matches!(end(&aged), Some(PacketFate::Left { nic: 4, .. })));
+    for other in [frame6(six(3, 2), 17), frame6(six(1, 2), 6), usual()] {
+        assert_eq!(end(&other), Some(PacketFate::Consumed { after_ns: None }), "{other:?}");
+    }
 }
 
 #[test]
@@ -166,7 +197,7 @@ fn records_are_used_again() {
 
 #[test]
 fn only_what_fits_is_followed() {
-    let at = |octets: [u8; 4]| Some(Ipv4Addr::from(octets));
+    let at = |octets: [u8; 4]| Some(IpAddr::from(octets));
     let whole = Filter {
         source: at([192, 0, 2, 2]),
         destination: at([198, 51, 100, 2]),
@@ -182,14 +213,43 @@ fn only_what_fits_is_followed() {
         (Filter { port: Some(54), ..whole }, false),
         (Filter { port: Some(1000), ..none.clone() }, true),
         (Filter { source: at([192, 0, 2, 2]), ..none.clone() }, true),
-        (Filter { protocol: Some(17), ..none }, true),
+        (Filter { protocol: Some(17), ..none.clone() }, true),
+        (Filter { source: Some(six(1, 2).into()), ..none }, false),
     ];
+    fit(cases, &usual());
+}
+
+/// Checks which of these filters a frame fits.
+fn fit(cases: impl IntoIterator<Item = (Filter, bool)>, frame: &[u8]) {
     for (filter, fits) in cases {
         let Some((mut follower, program)) = following(10, filter.clone()) else { return };
-        come(&program, &usual());
+        come(&program, frame);
         assert_eq!(follower.harvest(true).expect("it is told").len(), usize::from(fits), "{filter:?}");
         assert_eq!(follower.tally().expect("it is told").not_matched, u64::from(!fits), "{filter:?}");
     }
+}
+
+#[test]
+fn only_what_fits_is_followed_of_ipv6() {
+    let at = |network, host| Some(IpAddr::from(six(network, host)));
+    let whole = Filter { source: at(1, 2), destination: at(2, 2), protocol: Some(17), port: Some(53) };
+    let none = Filter::default();
+    let cases = [
+        (whole.clone(), true),
+        (Filter { source: at(1, 3), ..whole.clone() }, false),
+        (Filter { source: at(2, 2), ..whole.clone() }, false),
+        (Filter { destination: at(2, 3), ..whole.clone() }, false),
+        (Filter { destination: at(1, 2), ..whole.clone() }, false),
+        (Filter { destination: Some([198, 51, 100, 2].into()), ..whole.clone() }, false),
+        (Filter { protocol: Some(6), ..whole.clone() }, false),
+        (Filter { port: Some(54), ..whole.clone() }, false),
+        (Filter { port: Some(1000), ..none.clone() }, true),
+        (Filter { source: at(1, 2), ..none.clone() }, true),
+        (Filter { protocol: Some(17), ..none }, true),
+    ];
+    fit(cases, &frame6(six(1, 2), 17));
+    // An extension header, in whose place there are no ports.
+    fit([(whole, false)], &frame6(six(1, 2), 0));
 }
 
 #[test]

@@ -1,10 +1,9 @@
 //! `trace` of kernel routers: BPF programs trace the packets (`hooks::PacketTracer`) and write records, which the supervisor reads
 //! ten times a second.
 
-use std::net::{IpAddr, Ipv4Addr};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use api::{Answer, Fate, Filter, Hop, Packet, Ticket, TraceEnd};
 use config::{Mac, Router};
 use hooks::{PacketFate, PacketTracer, Reasons, TraceSpec, TracedPacket};
@@ -51,7 +50,7 @@ impl TraceRequest {
             "a trace runs for 1 to {longest} ms, not {timeout_ms}"
         );
         let Filter { source, destination, protocol, port } = filter.unwrap_or_default();
-        let filter = hooks::Filter { source: four(source)?, destination: four(destination)?, protocol, port };
+        let filter = hooks::Filter { source, destination, protocol, port };
         let order = TraceSpec { nic: place as u32, count, filter };
         Ok(Self { router: router.name.clone(), nics, order, timeout })
     }
@@ -60,17 +59,6 @@ impl TraceRequest {
     fn name(&self, nic: u32) -> String {
         let name = self.nics.get(nic as usize).map_or("?", String::as_str);
         format!("{}.{name}", self.router)
-    }
-}
-
-/// Returns an address by which the programs select packets: they know IPv4 only.
-fn four(address: Option<IpAddr>) -> Result<Option<Ipv4Addr>> {
-    match address {
-        Some(IpAddr::V6(ip)) => {
-            bail!("packets of a kernel router are selected by IPv4 addresses in this version, not by {ip}")
-        }
-        Some(IpAddr::V4(ip)) => Ok(Some(ip)),
-        None => Ok(None),
     }
 }
 
@@ -247,10 +235,14 @@ fn to(frame: &[u8]) -> String {
     format!("to {}", destination(frame))
 }
 
-/// Remaining hops (TTL) of an IPv4 packet; `None` for other frames.
+/// Remaining hops (TTL, hop limit) of an IP packet; `None` for other frames.
 fn time_to_live(frame: &[u8]) -> Option<u8> {
-    let is_ipv4 = frame.get(12..14) == Some(&[8, 0][..]);
-    frame.get(22).copied().filter(|_| is_ipv4)
+    let at = match frame.get(12..14)? {
+        [8, 0] => 22,
+        [0x86, 0xdd] => 21,
+        _ => return None,
+    };
+    frame.get(at).copied()
 }
 
 #[cfg(test)]

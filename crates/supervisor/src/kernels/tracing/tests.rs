@@ -45,12 +45,14 @@ fn a_wish_names_a_nic_and_a_time() {
 }
 
 #[test]
-fn packets_are_selected_by_ipv4_addresses() {
-    let ip = |text: &str| Some(text.parse::<IpAddr>().expect("an address"));
-    assert_eq!(four(ip("192.0.2.2")).expect("it is known"), Some(Ipv4Addr::new(192, 0, 2, 2)));
-    assert_eq!(four(None).expect("any"), None);
-    let refused = four(ip("2001:db8::2")).expect_err("it is not known").to_string();
-    assert!(refused.ends_with("by IPv4 addresses in this version, not by 2001:db8::2"), "{refused}");
+fn packets_are_selected_by_addresses_of_both_families() {
+    let plan = config::parse(FILE, "f.toml").expect("a good file");
+    let [source, destination] = ["192.0.2.2", "2001:db8::2"].map(|ip| ip.parse().ok());
+    for filter in [Filter { source, ..Filter::default() }, Filter { destination, ..Filter::default() }] {
+        let wish = TraceRequest::of(&plan.routers[0], "wan", (1, 1), Some(filter.clone())).expect("a wish");
+        let known = wish.order.filter;
+        assert_eq!((known.source, known.destination), (filter.source, filter.destination));
+    }
 }
 
 #[test]
@@ -93,9 +95,13 @@ fn other_ends_are_told_as_they_are() {
 }
 
 #[test]
-fn frames_that_are_no_ipv4_have_no_time_to_live() {
+fn frames_that_are_no_packets_have_no_time_to_live() {
     let mut arp = frame(1, 64);
     arp[13] = 6;
+    let mut six = frame(1, 64);
+    six[12..14].copy_from_slice(&[0x86, 0xdd]);
+    six[21] = 63;
+    assert_eq!(time_to_live(&six), Some(63));
     assert_eq!(
         (time_to_live(&arp), time_to_live(&frame(1, 9)), time_to_live(&[0; 10])),
         (None, Some(9), None)
