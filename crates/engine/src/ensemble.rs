@@ -64,6 +64,7 @@ use ring::Bytes;
 use switch::Switch;
 
 use crate::counts::{CounterRegistration, CounterRegistry};
+use crate::shortages::CommonShortage;
 use crate::supplies::HostServices;
 use crate::tables::Tables;
 use balancers::Balancers;
@@ -125,6 +126,7 @@ struct Core {
     /// Its neighbour table, where its members have one in common, and their desks.
     tables: Tables,
     asked: Mutex<Asked>,
+    shortage: Mutex<CommonShortage>,
     gateways: Mutex<Gateways>,
     counters: EnsembleCounters,
 }
@@ -341,6 +343,7 @@ impl Ensemble {
             machines: Machines::new(group),
             tables: supplies.tables.clone(),
             asked: Mutex::default(),
+            shortage: Mutex::default(),
             gateways: Mutex::default(),
             counters: EnsembleCounters::default(),
         });

@@ -83,6 +83,9 @@ impl Instance {
             let (about, kind, line) = told(news);
             self.context.record_event_about(about, &router, kind, line);
         }
+        for (group, line) in self.context.ensembles.shortages(self.context.now) {
+            self.context.record_event(&group, Kind::Notice, format!("group {group}: {line}"));
+        }
         for (router, news) in self.context.ensembles.news() {
             match news {
                 ensemble::News::Told(line) => self.context.record_event(&router, Kind::Notice, line),

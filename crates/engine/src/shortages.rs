@@ -62,12 +62,7 @@ impl Shortages {
     /// Evaluates the counters; returns the lines that are to be reported.
     pub(crate) fn look(&mut self, now: Instant, plan: &Router, sign: Sign) -> Vec<String> {
         let size = plan.forwarding.neighbours;
-        let replaced = self.replaced.look(now, sign.replaced).map(|more| {
-            format!(
-                "the neighbour table has no room: {more} neighbours took the place of others; expected at most {size}: write \
-                 a larger number for neighbours"
-            )
-        });
+        let replaced = self.replaced.look(now, sign.replaced).map(|more| no_room(more, size));
         let paced = self.paced.look(now, sign.paced).map(|more| {
             format!(
                 "{more} packets to unknown neighbours were dropped because their source causes too many requests; a host \
@@ -81,6 +76,24 @@ impl Shortages {
             )
         });
         [replaced, paced, claimed].into_iter().flatten().collect()
+    }
+}
+
+fn no_room(more: u64, size: u32) -> String {
+    format!(
+        "the neighbour table has no room: {more} neighbours took the place of others; expected at most {size}: write a \
+         larger number for neighbours"
+    )
+}
+
+/// What of the neighbour table that the members of a group have in common was reported so far.
+#[derive(Debug, Default)]
+pub(crate) struct CommonShortage(Told);
+
+impl CommonShortage {
+    /// Evaluates how many neighbours of a table for so many have taken the place of others; returns the line that is to be reported.
+    pub(crate) fn look(&mut self, now: Instant, size: u32, replaced: u64) -> Option<String> {
+        self.0.look(now, replaced).map(|more| no_room(more, size))
     }
 }
 

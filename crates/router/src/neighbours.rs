@@ -167,9 +167,9 @@ impl<'a> Neighbours<'a> {
     }
 
     /// Records at time `now` (milliseconds) that a neighbour was heard. A new one is added only if `create`; it replaces
-    /// the least useful learned one in its buckets if they are full. Static neighbours are not changed.
-    pub fn learn(&self, neighbour: Neighbour, create: bool, now: u64) {
-        self.hear(neighbour, Said::Confirmed, create, now);
+    /// the least useful learned one in its buckets if they are full: then this returns true. Static neighbours are not changed.
+    pub fn learn(&self, neighbour: Neighbour, create: bool, now: u64) -> bool {
+        self.hear(neighbour, Said::Confirmed, create, now) == Learned::Replaced
     }
 
     /// Records what was said about a neighbour.

@@ -29,6 +29,8 @@ counters! {
         questions_lost,
         /// Questions for what no station can have, or at a NIC that there is none of.
         questions_refused,
+        /// Neighbours that took the place of others in the table that members have in common, because it was full.
+        neighbours_replaced,
         /// Links that went from one balancer to another one, because the first was cut or came again.
         links_moved,
         /// Queues of links and buckets of balancers that changed hands.

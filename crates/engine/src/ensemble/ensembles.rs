@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Instant;
 
 use anyhow::{Context, Result};
 use attach::{Attachment, HandedOver};
@@ -276,6 +277,20 @@ impl Ensembles {
     /// What has happened to members since this was asked last, by router.
     pub(crate) fn news(&self) -> Vec<(String, News)> {
         self.running().iter().flat_map(|ensemble| ensemble.core.take_news()).collect()
+    }
+
+    /// What is to be told now of groups whose common neighbour table has no room, by group.
+    pub(crate) fn shortages(&self, now: Instant) -> Vec<(String, String)> {
+        let size = |name: &str| {
+            let inner = self.inner();
+            let group = inner.groups.iter().find(|group| group.name == name);
+            group.map(|group| group.pattern.forwarding.neighbours)
+        };
+        let told = |ensemble: Arc<Ensemble>| {
+            let name = &ensemble.group.name;
+            Some((name.clone(), ensemble.core.shortage(now, size(name)?)?))
+        };
+        self.running().into_iter().filter_map(told).collect()
     }
 
     /// What happened to the links of groups, by the name of the first member that there is.

@@ -11,7 +11,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, MutexGuard, PoisonError, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bootinfo::{Hearers, Question};
 use config::Group;
@@ -103,7 +103,7 @@ impl Core {
         let (ip, mac) = (packet.sender_ip, packet.sender_mac);
         let Some((link, table)) = self.links.get(nic).zip(self.table()) else { return };
         if link.hosts().has_heard((ip, mac), now) {
-            table.learn(Neighbour { nic: nic as u8, ip: Ip::v4(ip), mac }, true, ms(now));
+            self.learn_neighbour(&table, Neighbour { nic: nic as u8, ip: Ip::v4(ip), mac }, now);
         }
     }
 
@@ -111,8 +111,20 @@ impl Core {
     pub(super) fn note_node(&self, nic: usize, ip: u128, now: Duration) {
         let Some((link, table)) = self.links.get(nic).zip(self.table()) else { return };
         if let Some(mac) = link.nodes().heard(ip, now) {
-            table.learn(Neighbour { nic: nic as u8, ip: Ip::v6(ip), mac }, true, ms(now));
+            self.learn_neighbour(&table, Neighbour { nic: nic as u8, ip: Ip::v6(ip), mac }, now);
         }
+    }
+
+    fn learn_neighbour(&self, table: &NeighbourTable, neighbour: Neighbour, now: Duration) {
+        if table.learn(neighbour, true, ms(now)) {
+            self.counters.neighbours_replaced.add_shared(1);
+        }
+    }
+
+    /// What is to be told now of a table that has no room, which is one for so many neighbours.
+    pub(super) fn shortage(&self, now: Instant, size: u32) -> Option<String> {
+        let mut shortage = self.shortage.lock().unwrap_or_else(PoisonError::into_inner);
+        shortage.look(now, size, self.counters.neighbours_replaced.get())
     }
 
     /// Whether what is known of an IPv6 neighbour counts: it is in the table, where members have one in common.

@@ -124,6 +124,27 @@ fn what_all_members_ask_for_is_asked_once_and_known_to_all() {
 }
 
 #[test]
+fn a_table_without_room_is_counted_and_told() {
+    let bench = bench();
+    let (table, start) = (bench.table(), Instant::now());
+    let replaced = || bench.core.counters.neighbours_replaced.get();
+    let mut last = 0;
+    while replaced() == 0 {
+        assert_eq!(bench.core.shortage(start, 64), None);
+        last += 1;
+        assert!(last < 10_000, "it has room for more than it is to have");
+        let neighbour = Neighbour { nic: 0, ip: Ip::v4(0x0a00_0000 + last), mac: STATION };
+        bench.core.learn_neighbour(&table, neighbour, at(u64::from(last)));
+    }
+    let line = bench.core.shortage(start, 64).expect("it is told");
+    assert!(
+        line.starts_with("the neighbour table has no room: 1 neighbours") && line.contains("64"),
+        "{line}"
+    );
+    assert_eq!(bench.core.shortage(start, 64), None, "nothing has changed");
+}
+
+#[test]
 fn a_gateway_is_asked_for_in_any_case_and_avoided_while_it_does_not_answer() {
     let silent = u32::from_be_bytes([192, 0, 2, 8]);
     let route = "[[group.route]]\nto = '10.0.0.0/8'\nvia = ['192.0.2.7', '192.0.2.8']\n";
