@@ -2,7 +2,7 @@
 
 use super::orders::{one_interface, running, told};
 use super::plans::{empty, v4, v6};
-use crate::{Interface, MAIN, Origin, RouteType, RouterConfig, TypedRoute, check};
+use crate::{Interface, MAIN, Origin, RouteType, RouterConfig, TypedRoute, check, interface_sysctl};
 
 const RED: u32 = 1001;
 const BLUE: u32 = 1002;
@@ -50,6 +50,30 @@ fn vrfs_are_made_before_their_ports() {
     let parameters = all.iter().take_while(|step| step.starts_with("net/")).count();
     assert_eq!(all[parameters..], expected);
     assert_eq!(told(&wanted, &running(&wanted)), [""; 0]);
+}
+
+#[test]
+fn a_vrf_has_its_parameters_before_it_is_up() {
+    let mut wanted = with_vrfs(&[("red", RED)], Some(RED));
+    for (key, value) in [("rp_filter", "2"), ("proxy_arp", "0")] {
+        wanted.sysctls.insert(interface_sysctl("red", key), value.to_owned());
+    }
+    assert_eq!(check(&wanted), Ok(()));
+    let all = told(&wanted, &empty(&[&wanted]));
+    let made = all.iter().skip_while(|step| *step != "red: add a VRF of table 1001").take(4);
+    let expected = [
+        "red: add a VRF of table 1001",
+        "net/ipv4/conf/red/proxy_arp: 0",
+        "net/ipv4/conf/red/rp_filter: 2",
+        "red: down becomes up",
+    ];
+    assert_eq!(made.collect::<Vec<_>>(), expected);
+    // One that somebody deletes has those of the host when it is made again.
+    let mut seen = running(&wanted);
+    seen.interfaces.remove("red");
+    seen.sysctls.retain(|key, _| !key.contains("/red/"));
+    let again = told(&wanted, &seen);
+    assert!(expected.iter().all(|step| again.iter().any(|again| again == step)), "{again:?}");
 }
 
 #[test]

@@ -10,7 +10,8 @@ use kernel_router::Router;
 
 use super::backend::Counted;
 
-/// Maximum number of interfaces of all routers together. Each takes 2 KiB of the kernel's memory while drops are counted.
+/// Maximum number of interfaces of all routers together: NICs, VLANs, and VRFs, for which drops behind their ports count. Each takes
+/// 2 KiB of the kernel's memory while drops are counted.
 const MOST: u32 = 1024;
 
 /// Drops of a router: their numbers by reason, by NIC.

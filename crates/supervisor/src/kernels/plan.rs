@@ -300,7 +300,7 @@ fn neighbours(router: &Router) -> Vec<Neighbour> {
 }
 
 /// Sysctls of forwarding. The kernel uses the larger `rp_filter` of `all` and of the interface, and `proxy_arp` if either is set.
-/// A new namespace inherits these values from the initial namespace, so both are set.
+/// A new namespace inherits these values from the initial namespace, so both are set; a VRF answers no ARP requests.
 fn sysctls(router: &Router) -> BTreeMap<String, String> {
     let kernel = router.kernel.unwrap_or_default();
     let (forward, arp) = (u8::from(kernel.forwarding), u8::from(kernel.proxy_arp));
@@ -310,6 +310,11 @@ fn sysctls(router: &Router) -> BTreeMap<String, String> {
     };
     let nics = router.nics.iter().map(|nic| (&nic.name, nic.reverse_path));
     let vlans = router.forwarding.interfaces.iter().map(|own| (&own.name, own.reverse_path));
+    let of_vrf = |name: &str| {
+        [("rp_filter", kernel.rp_filter.number()), ("proxy_arp", 0)]
+            .map(|(key, value)| (interface_sysctl(name, key), value))
+    };
+    let vrfs = router.vrfs().into_iter().flat_map(of_vrf);
     let all = ["rp_filter", "proxy_arp"].map(|key| (interface_sysctl("all", key), 0));
     let sixes = router.nics.iter().map(|nic| &nic.six);
     let mut sixes = sixes.chain(router.forwarding.interfaces.iter().map(|own| &own.six));
@@ -320,7 +325,7 @@ fn sysctls(router: &Router) -> BTreeMap<String, String> {
     let services = services(router).into_iter();
     let closed = services.map(|(nic, outer)| (interface_sysctl(&service_name(nic, outer), "forwarding"), 0));
     let all = nics.chain(vlans).flat_map(of_interface).chain(all).chain(forwarding).chain(hash);
-    let all = all.chain(closed);
+    let all = all.chain(closed).chain(vrfs);
     all.map(|(key, value)| (key, value.to_string())).collect()
 }
 

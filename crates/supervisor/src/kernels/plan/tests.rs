@@ -225,6 +225,19 @@ fn vrfs_are_interfaces_and_routes_lie_in_their_tables() {
 }
 
 #[test]
+fn a_vrf_filters_as_its_router_does_whatever_the_host_does() {
+    for (keys, filter) in [("", "0"), ("rp_filter = \"loose\"\nproxy_arp = true\n", "2")] {
+        let text = IN_VRFS.replacen("[[router.nic]]", &format!("{keys}[[router.nic]]"), 1);
+        let edge = specs(&text).remove(0).wanted;
+        for vrf in ["red", "blue"] {
+            let get = |key: &str| edge.sysctls.get(&interface_sysctl(vrf, key)).map(String::as_str);
+            assert_eq!((get("rp_filter"), get("proxy_arp")), (Some(filter), Some("0")), "{vrf}");
+        }
+        assert_eq!(kernel_router::check(&edge), Ok(()));
+    }
+}
+
+#[test]
 fn several_gateways_are_told_with_their_weights() {
     let route =
         |to: &str, via: &str| format!("[[router.route]]\nto = {to:?}\nvia = {via}\nweights = [3, 1]\n");
