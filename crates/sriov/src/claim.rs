@@ -4,11 +4,11 @@
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use netlink::{Function as Seen, FunctionSetting, Netlink};
+use netlink::{Function as Seen, FunctionSetting};
 
 use crate::assign::local_interface;
 use crate::plan::{FormerSettings, FunctionSettings, Step, steps};
-use crate::{Address, Assigned, Error, Port, Sysfs};
+use crate::{Address, Assigned, Error, Port, PortSettings, Sysfs};
 
 /// Time limits for a driver to create its interface, and for the host (udev) to rename it.
 const APPEARING: Duration = Duration::from_secs(5);
@@ -20,7 +20,7 @@ const LOOK: Duration = Duration::from_millis(5);
 #[derive(Debug)]
 pub struct Claim {
     sysfs: Sysfs,
-    kernel: Netlink,
+    kernel: Box<dyn PortSettings>,
     former: FormerSettings,
     interface: String,
     /// True if dropping the claim restores the former settings.
@@ -28,14 +28,15 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// Applies the requested settings to a function whose interface is in our namespace. `kernel` is a socket in the namespace of
-    /// the port's interface. `journal` receives the former settings before any is changed, so that the cleaner can restore them.
+    /// Applies the requested settings to a function whose interface is in our namespace. `kernel` reaches the port's interface: a
+    /// socket in its namespace does. `journal` receives the former settings before any is changed, so that the cleaner can restore
+    /// them.
     ///
     /// # Errors
     /// One line: the function's interface is not here, or its driver refuses. The former settings are in force then.
     pub fn take(
         sysfs: &Sysfs,
-        kernel: Netlink,
+        kernel: Box<dyn PortSettings>,
         assigned: &Assigned,
         wanted: &FunctionSettings,
         journal: &mut dyn FnMut(&FormerSettings),
@@ -45,7 +46,7 @@ impl Claim {
         let gone = || Error::NoFunction { port: port.label(), number: assigned.number, now: port.count() };
         let function = port.function(assigned.number).ok_or_else(gone)?;
         let interface = local_interface(&port, function)?.to_owned();
-        let seen = seen(&kernel, &port, assigned.number)?;
+        let seen = seen(&*kernel, &port, assigned.number)?;
         let settings = FunctionSettings::as_seen(&seen).touched_by(wanted);
         let former = FormerSettings {
             port: port.address,
@@ -57,7 +58,7 @@ impl Claim {
         journal(&former);
         let mut claim = Self { sysfs: sysfs.clone(), kernel, former, interface, restores_on_drop: true };
         // On an error the claim is dropped, which restores the former settings.
-        carry_out(&claim.sysfs, &claim.kernel, &port, (&claim.former, &steps(&seen, wanted)))?;
+        carry_out(&claim.sysfs, &*claim.kernel, &port, (&claim.former, &steps(&seen, wanted)))?;
         claim.interface = claim.find()?;
         Ok(claim)
     }
@@ -78,7 +79,7 @@ impl Claim {
     /// The driver refuses.
     pub fn restore(mut self) -> Result<(), Error> {
         self.restores_on_drop = false;
-        restore(&self.sysfs, &self.kernel, &self.former)
+        restore(&self.sysfs, &*self.kernel, &self.former)
     }
 
     /// Ends the claim and leaves the settings as they are.
@@ -107,7 +108,7 @@ impl Drop for Claim {
     fn drop(&mut self) {
         if self.restores_on_drop {
             // A failure cannot be reported here; the cleaner has the former settings as well.
-            let _ = restore(&self.sysfs, &self.kernel, &self.former);
+            let _ = restore(&self.sysfs, &*self.kernel, &self.former);
         }
     }
 }
@@ -116,7 +117,7 @@ impl Drop for Claim {
 ///
 /// # Errors
 /// The driver refuses.
-pub fn restore(sysfs: &Sysfs, kernel: &Netlink, former: &FormerSettings) -> Result<(), Error> {
+pub fn restore(sysfs: &Sysfs, kernel: &dyn PortSettings, former: &FormerSettings) -> Result<(), Error> {
     let Some(port) = sysfs.read(former.port) else { return Ok(()) };
     let is_it = port.function(former.number).is_some_and(|function| function.address == former.address);
     if !is_it || port.interface.is_none() {
@@ -131,24 +132,24 @@ fn port(sysfs: &Sysfs, address: Address) -> Result<Port, Error> {
 }
 
 /// Reads the settings of a function from its port.
-fn seen(kernel: &Netlink, port: &Port, number: u32) -> Result<Seen, Error> {
+fn seen(kernel: &dyn PortSettings, port: &Port, number: u32) -> Result<Seen, Error> {
     let name = port.label();
     let asking = |answer| Error::system(format!("reading the virtual functions of `{name}`"), answer);
-    let all = kernel.functions(name.as_str()).map_err(asking)?;
+    let all = kernel.functions(&name).map_err(asking)?;
     let none = || Error::NoFunction { port: port.label(), number, now: port.count() };
     all.into_iter().find(|function| function.number == number).ok_or_else(none)
 }
 
 fn carry_out(
     sysfs: &Sysfs,
-    kernel: &Netlink,
+    kernel: &dyn PortSettings,
     port: &Port,
     (former, steps): (&FormerSettings, &[Step]),
 ) -> Result<(), Error> {
     let name = port.label();
     for step in steps {
         let done = match step {
-            Step::Set(setting) => kernel.set_function(name.as_str(), former.number, *setting),
+            Step::Set(setting) => kernel.set_function(&name, former.number, *setting),
             Step::Rebind => sysfs.rebind(former.address),
         };
         let FormerSettings { number, .. } = former;

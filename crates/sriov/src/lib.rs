@@ -8,7 +8,8 @@
 //! restores them. The caller moves the function's interface into a namespace, and back before the claim ends. A [`FormerCount`] holds
 //! the number of functions that a port had before runs changed it.
 //!
-//! Planning is pure: it makes no system calls. Tests run on sysfs trees that they create; none of this has run on hardware.
+//! Planning is pure: it makes no system calls. Tests run on sysfs trees and models of ports ([`PortSettings`]) that they create; none of
+//! this has run on hardware.
 
 #![forbid(unsafe_code)]
 
@@ -19,6 +20,7 @@ mod error;
 mod former_count;
 mod pci;
 mod plan;
+mod port_settings;
 mod sysfs;
 
 pub use assign::{Assigned, FunctionRequest, assign};
@@ -28,6 +30,7 @@ pub use error::Error;
 pub use former_count::{CountRecord, FormerCount};
 pub use pci::Address;
 pub use plan::{FormerSettings, FunctionSettings, Step, steps};
+pub use port_settings::PortSettings;
 pub use sysfs::{Function, Location, Port, Sysfs};
 
 #[cfg(test)]

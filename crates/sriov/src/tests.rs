@@ -2,17 +2,24 @@ mod eight;
 mod numbers;
 mod settings;
 mod shares;
-mod tree;
 
 use std::fs::read_to_string;
 use std::thread;
 use std::time::Duration;
 
-use tree::{Tree, address};
+use support::PciTree as Tree;
 
 use super::*;
 
 const PORT: &str = "0000:01:00.0";
+
+fn address(text: &str) -> Address {
+    text.parse().expect("an address")
+}
+
+fn sysfs(tree: &Tree) -> Sysfs {
+    Sysfs::at(tree.path())
+}
 
 #[test]
 fn an_address_is_read_and_written() {
@@ -39,7 +46,7 @@ fn an_address_is_read_and_written() {
 #[test]
 fn ports_and_functions_are_found() {
     let tree = Tree::of_an_82576();
-    let ports = tree.sysfs().ports();
+    let ports = sysfs(&tree).ports();
     let known: Vec<_> = ports.iter().map(|port| (port.label(), port.max_functions, port.count())).collect();
     assert_eq!(known, [("eth0".to_owned(), 7, 3), ("eth1".to_owned(), 7, 0)]);
     let port = &ports[0];
@@ -55,15 +62,15 @@ fn ports_and_functions_are_found() {
 fn a_port_is_known_by_its_interface_and_by_those_of_its_functions() {
     let tree = Tree::of_an_82576();
     for interface in ["eth0", "eth2"] {
-        assert_eq!(tree.sysfs().port_of(interface).expect("a port").label(), "eth0");
+        assert_eq!(sysfs(&tree).port_of(interface).expect("a port").label(), "eth0");
     }
-    assert_eq!(tree.sysfs().port_of("eth1").expect("a port").count(), 0);
+    assert_eq!(sysfs(&tree).port_of("eth1").expect("a port").count(), 0);
 }
 
 #[test]
 fn what_has_no_functions_is_refused_by_what_it_lacks() {
     let tree = Tree::of_an_82576();
-    let refusal = |interface: &str| tree.sysfs().port_of(interface).expect_err("it has none").to_string();
+    let refusal = |interface: &str| sysfs(&tree).port_of(interface).expect_err("it has none").to_string();
     for (interface, why) in [
         ("eth7", "there is no interface `eth7`"),
         ("", "there is no interface"),
@@ -81,7 +88,7 @@ fn what_has_no_functions_is_refused_by_what_it_lacks() {
 #[test]
 fn functions_that_vanish_are_missed_and_others_stay() {
     let tree = Tree::of_an_82576();
-    let sysfs = tree.sysfs();
+    let sysfs = sysfs(&tree);
     tree.remove_function(PORT, 2, "0000:01:10.4");
     assert_eq!(sysfs.read(address(PORT)).expect("a port").count(), 2);
     tree.move_away("0000:01:10.0", "eth2");
@@ -98,7 +105,7 @@ fn a_damaged_tree_is_no_port() {
     let total = tree.at("devices/pci0000:00/0000:01:00.0/sriov_totalvfs");
     for text in ["", "x", "-1", "0", "99999999999"] {
         std::fs::write(&total, text).expect("a file");
-        assert_eq!(tree.sysfs().read(address(PORT)), None, "{text:?}");
+        assert_eq!(sysfs(&tree).read(address(PORT)), None, "{text:?}");
     }
     assert!(Sysfs::at("/nowhere/at/all").ports().is_empty());
 }
@@ -106,7 +113,7 @@ fn a_damaged_tree_is_no_port() {
 #[test]
 fn an_interface_is_waited_for_and_not_for_ever() {
     let tree = Tree::of_an_82576();
-    let sysfs = tree.sysfs();
+    let sysfs = sysfs(&tree);
     let late = address("0000:01:10.2");
     assert_eq!(sysfs.await_interface(late, Duration::ZERO), None);
     thread::scope(|scope| {
@@ -118,7 +125,7 @@ fn an_interface_is_waited_for_and_not_for_ever() {
 #[test]
 fn numbers_and_drivers_are_written_where_the_kernel_reads_them() {
     let tree = Tree::of_an_82576();
-    let sysfs = tree.sysfs();
+    let sysfs = sysfs(&tree);
     let port = sysfs.port_of("eth1").expect("a port");
     sysfs.set_function_count(&port, 4).expect("a file");
     let written = |path: &str| read_to_string(tree.at(path)).expect("a file");
@@ -134,7 +141,7 @@ fn numbers_and_drivers_are_written_where_the_kernel_reads_them() {
 #[test]
 fn the_kernel_goes_through_none() {
     let tree = Tree::of_an_82576();
-    let of = |interface: &str| tree.sysfs().port_of(interface).expect("a port");
+    let of = |interface: &str| sysfs(&tree).port_of(interface).expect("a port");
     let none = of("eth1");
     assert_eq!(plan_function_count(&none, 0, &[]).expect("allowed"), [0; 0]);
     assert_eq!(plan_function_count(&none, 7, &[]).expect("allowed"), [7]);

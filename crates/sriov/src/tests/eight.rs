@@ -1,6 +1,7 @@
 //! A port with all eight functions of an igb, each of which may vanish.
 
-use super::tree::address_of_igb;
+use support::address_of_igb;
+
 use super::*;
 
 fn wish(router: u32, held: Option<Address>) -> FunctionRequest {
@@ -20,7 +21,7 @@ fn eight(held: impl Fn(u32) -> Option<Address>) -> Vec<FunctionRequest> {
 #[test]
 fn eight_routers_have_a_function_each_and_a_ninth_has_none() {
     let tree = Tree::of_qemus_igb();
-    let sysfs = tree.sysfs();
+    let sysfs = sysfs(&tree);
     let port = sysfs.port_of("eth0").expect("a port");
     assert_eq!((port.count(), port.max_functions), (8, 8));
     let addresses: Vec<String> = port.functions.iter().map(|function| function.address.to_string()).collect();
@@ -36,7 +37,7 @@ fn eight_routers_have_a_function_each_and_a_ninth_has_none() {
 #[test]
 fn a_function_that_vanishes_costs_its_router_and_no_other() {
     let tree = Tree::of_qemus_igb();
-    let sysfs = tree.sysfs();
+    let sysfs = sysfs(&tree);
     let held = |router: u32| Some(address(&address_of_igb(router)));
     // Their interfaces are in the routers.
     (0..8).for_each(|number| tree.move_away(&address_of_igb(number), &format!("eth0v{number}")));
@@ -53,7 +54,7 @@ fn a_function_that_vanishes_costs_its_router_and_no_other() {
 #[test]
 fn when_all_vanish_each_is_found_again_after_they_are_back() {
     let tree = Tree::of_qemus_igb();
-    let sysfs = tree.sysfs();
+    let sysfs = sysfs(&tree);
     // `echo 0 > sriov_numvfs`.
     (0..8).rev().for_each(|number| tree.remove_function_of_igb(number));
     let port = sysfs.port_of("eth0").expect("a port");

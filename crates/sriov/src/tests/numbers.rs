@@ -3,7 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use super::tree::address_of_igb;
+use support::address_of_igb;
+
 use super::*;
 
 fn record(base: &Path) -> CountRecord {
@@ -19,7 +20,7 @@ fn undivided() -> Tree {
 
 /// Changes the number of functions to eight. The kernel makes them.
 fn divide(tree: &Tree, former: &mut FormerCount) {
-    let sysfs = tree.sysfs();
+    let sysfs = sysfs(tree);
     let port = sysfs.port_of("eth0").expect("a port");
     former.change(&sysfs, &port, &[8]).expect("changed");
     assert_eq!(written(tree), "8");
@@ -35,7 +36,7 @@ fn written(tree: &Tree) -> String {
 #[test]
 fn the_last_run_with_functions_of_a_port_restores_their_number() {
     let (tree, base) = (undivided(), tempfile::tempdir().expect("a folder"));
-    let (sysfs, record) = (tree.sysfs(), record(base.path()));
+    let (sysfs, record) = (sysfs(&tree), record(base.path()));
     assert!(FormerCount::find(&record).expect("read").is_none());
     let mut first = FormerCount::make(&record).expect("made");
     assert_eq!(first.record(), &record);
@@ -51,7 +52,7 @@ fn the_last_run_with_functions_of_a_port_restores_their_number() {
 #[test]
 fn after_a_sigkill_the_cleaner_or_a_later_run_restores_the_number() {
     let (tree, base) = (undivided(), tempfile::tempdir().expect("a folder"));
-    let (sysfs, record) = (tree.sysfs(), record(base.path()));
+    let (sysfs, record) = (sysfs(&tree), record(base.path()));
     let mut killed = FormerCount::make(&record).expect("made");
     divide(&tree, &mut killed);
     // The kernel closes its files.
@@ -71,7 +72,7 @@ fn after_a_sigkill_the_cleaner_or_a_later_run_restores_the_number() {
 #[test]
 fn a_run_counts_the_functions_of_a_port_when_it_has_the_record() {
     let (tree, base) = (undivided(), tempfile::tempdir().expect("a folder"));
-    let (sysfs, record) = (tree.sysfs(), record(base.path()));
+    let (sysfs, record) = (sysfs(&tree), record(base.path()));
     let mut killed = FormerCount::make(&record).expect("made");
     divide(&tree, &mut killed);
     drop(killed);
@@ -91,7 +92,7 @@ fn a_run_counts_the_functions_of_a_port_when_it_has_the_record() {
 #[test]
 fn a_number_that_somebody_else_has_changed_stays() {
     let (tree, base) = (undivided(), tempfile::tempdir().expect("a folder"));
-    let (sysfs, record) = (tree.sysfs(), record(base.path()));
+    let (sysfs, record) = (sysfs(&tree), record(base.path()));
     let mut former = FormerCount::make(&record).expect("made");
     divide(&tree, &mut former);
     (4..8).rev().for_each(|number| tree.remove_function_of_igb(number));
@@ -110,7 +111,7 @@ fn a_number_that_somebody_else_has_changed_stays() {
 #[test]
 fn a_function_in_use_keeps_the_number_and_the_record() {
     let (tree, base) = (undivided(), tempfile::tempdir().expect("a folder"));
-    let (sysfs, record) = (tree.sysfs(), record(base.path()));
+    let (sysfs, record) = (sysfs(&tree), record(base.path()));
     let mut former = FormerCount::make(&record).expect("made");
     divide(&tree, &mut former);
     tree.move_away(&address_of_igb(3), "eth0v3");
@@ -130,7 +131,7 @@ fn a_function_in_use_keeps_the_number_and_the_record() {
 #[test]
 fn a_refused_number_is_not_restored() {
     let (tree, base) = (undivided(), tempfile::tempdir().expect("a folder"));
-    let (sysfs, record) = (tree.sysfs(), record(base.path()));
+    let (sysfs, record) = (sysfs(&tree), record(base.path()));
     let file = tree.at("devices/pci0000:00/0000:01:00.0/sriov_numvfs");
     fs::remove_file(&file).expect("removed");
     fs::create_dir(&file).expect("a folder cannot be written to");

@@ -98,10 +98,10 @@ fn what_has_vanished_is_not_given_back() {
         former(PORT, 5, "0000:01:11.2"),
         former(PORT, 2, "0000:01:11.2"),
     ] {
-        restore(&tree.sysfs(), &kernel, &gone).expect("nothing is to be done");
+        restore(&sysfs(&tree), &kernel, &gone).expect("nothing is to be done");
     }
     tree.move_away(PORT, "eth0");
-    restore(&tree.sysfs(), &kernel, &former(PORT, 2, "0000:01:10.4")).expect("its port is elsewhere");
+    restore(&sysfs(&tree), &kernel, &former(PORT, 2, "0000:01:10.4")).expect("its port is elsewhere");
 }
 
 fn some_mac() -> impl Strategy<Value = Mac> {

@@ -16,7 +16,7 @@ use kernel_router::{Health, Leftover, Object, Router, RouterConfig, Step, Surrou
 use ledger::Group;
 use lxc::{OrphanedContainer, Running};
 use netns::Namespace;
-use sriov::{Address, Claim, CountRecord, FormerCount, FormerSettings};
+use sriov::{CountRecord, FormerSettings};
 
 use super::adverts::Adverts;
 use super::drop_reasons::{DropReasons, Drops};
@@ -25,7 +25,7 @@ use super::network::Network;
 use super::plan::Spec;
 use super::rate_limit::RateLimit;
 use crate::resources::patient_open::LEFT_OVER;
-use functions::links;
+use functions::{Claims, Functions, HostPorts, links};
 
 /// Interval between two attempts while waiting for the cleaner.
 const LOOK: Duration = Duration::from_millis(5);
@@ -131,10 +131,7 @@ pub(crate) struct HostBackend {
     journal: Journal,
     /// Directory of the containers of this run.
     folder: PathBuf,
-    /// Directory of the records of numbers of virtual functions that runs have changed.
-    records: PathBuf,
-    /// Those of the ports of which this run uses functions.
-    former_counts: BTreeMap<Address, FormerCount>,
+    functions: Functions,
 }
 
 /// An existing router.
@@ -146,7 +143,7 @@ struct RunningRouter {
     /// Its container, if it has one; stopped after the router was removed, or before if its programs are asked to end.
     container: Option<Running>,
     /// Its claimed virtual functions, by interface position. Claims are released after the interfaces have been returned.
-    claims: Vec<(usize, Claim)>,
+    claims: Claims,
     /// Its NAPI threads at the last check.
     napis: Vec<Napi>,
 }
@@ -185,8 +182,12 @@ impl HostBackend {
     /// Starts without routers. Containers get their directories in `folder`. Numbers of virtual functions are recorded in
     /// `records`, which other runs use as well.
     pub(crate) fn new(journal: Journal, folder: PathBuf, records: PathBuf) -> Self {
-        let (routers, drop_reasons, adverts, former_counts) = Default::default();
-        Self { home: None, routers, drop_reasons, adverts, journal, folder, records, former_counts }
+        Self::with_functions(journal, folder, Functions::new(Box::new(HostPorts), records))
+    }
+
+    fn with_functions(journal: Journal, folder: PathBuf, functions: Functions) -> Self {
+        let (routers, drop_reasons, adverts) = Default::default();
+        Self { home: None, routers, drop_reasons, adverts, journal, folder, functions }
     }
 
     fn held(&mut self, router: &str) -> Result<&mut RunningRouter> {
@@ -430,7 +431,7 @@ impl Drop for HostBackend {
     fn drop(&mut self) {
         self.adverts.forget_all();
         self.routers.clear();
-        self.restore_function_counts();
+        self.functions.restore_counts();
         // It exists only if there was a container.
         let _ = std::fs::remove_dir(&self.folder);
     }

@@ -1,27 +1,31 @@
-//! A sysfs tree like that of a host with an 82576 (igb, igbvf), as `find -L /sys/class/net /sys/bus/pci` shows it.
+//! A sysfs tree like that of a host with an 82576 (igb, igbvf), as `find -L /sys/class/net /sys/bus/pci` shows it: a stand-in for ports
+//! with virtual functions, which the hosts of the tests lack.
 
 use std::fs::{self, create_dir_all, write};
 use std::os::unix::fs::symlink;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
-use crate::{Address, Sysfs};
-
 /// A device to be created in the tree.
-pub(super) struct Device<'a> {
-    pub(super) address: &'a str,
-    pub(super) driver: Option<&'a str>,
-    pub(super) interface: Option<&'a str>,
+#[derive(Clone, Copy, Debug)]
+pub struct PciDevice<'a> {
+    /// PCI address.
+    pub address: &'a str,
+    /// Name of the driver, if one is bound.
+    pub driver: Option<&'a str>,
+    /// Interface, if it is in the namespace of the tree.
+    pub interface: Option<&'a str>,
 }
 
-/// The tree's directory; removed on drop.
-pub(super) struct Tree {
+/// The tree's directory; removed on drop. Its methods panic if the directory cannot be changed.
+#[derive(Debug)]
+pub struct PciTree {
     folder: TempDir,
 }
 
-impl Tree {
-    pub(super) fn new() -> Self {
+impl PciTree {
+    fn empty() -> Self {
         let tree = Self { folder: tempfile::tempdir().expect("a folder") };
         for folder in
             ["class/net", "bus/pci/devices", "bus/pci/drivers", "devices/pci0000:00", "devices/virtual/net"]
@@ -34,10 +38,10 @@ impl Tree {
     /// A host with `eth0`, whose device supports seven functions and has three: one with an interface here, one with an
     /// interface in another namespace, one without a driver; `eth1`, which supports seven and has none; a NIC without SR-IOV, a
     /// veth and a virtio NIC.
-    pub(super) fn of_an_82576() -> Self {
-        let tree = Self::new();
+    pub fn of_an_82576() -> Self {
+        let tree = Self::empty();
         for (port, interface) in [("0000:01:00.0", "eth0"), ("0000:01:00.1", "eth1")] {
-            tree.device(&Device { address: port, driver: Some("igb"), interface: Some(interface) });
+            tree.device(&PciDevice { address: port, driver: Some("igb"), interface: Some(interface) });
             tree.divide(port, 7);
         }
         let functions = [
@@ -46,10 +50,10 @@ impl Tree {
             ("0000:01:10.4", None, None),
         ];
         for (number, (address, driver, interface)) in functions.into_iter().enumerate() {
-            tree.device(&Device { address, driver, interface });
+            tree.device(&PciDevice { address, driver, interface });
             tree.join("0000:01:00.0", number as u32, address);
         }
-        tree.device(&Device { address: "0000:00:03.0", driver: Some("e1000"), interface: Some("eth9") });
+        tree.device(&PciDevice { address: "0000:00:03.0", driver: Some("e1000"), interface: Some("eth9") });
         create_dir_all(tree.at("devices/virtual/net/veth0")).expect("a folder");
         link("../../devices/virtual/net/veth0", tree.at("class/net/veth0"));
         create_dir_all(tree.at("devices/pci0000:00/0000:00:04.0/virtio0/net/eth8")).expect("a folder");
@@ -61,38 +65,40 @@ impl Tree {
 
     /// A host with the igb that QEMU 8 emulates: `eth0`, whose device has all of its eight functions, each with an interface here.
     /// The functions follow at an offset of 128 and a stride of 2 from the port, as the device's SR-IOV capability says.
-    pub(super) fn of_qemus_igb() -> Self {
-        let tree = Self::new();
-        tree.device(&Device { address: "0000:01:00.0", driver: Some("igb"), interface: Some("eth0") });
+    pub fn of_qemus_igb() -> Self {
+        let tree = Self::empty();
+        tree.device(&PciDevice { address: "0000:01:00.0", driver: Some("igb"), interface: Some("eth0") });
         tree.divide("0000:01:00.0", 8);
         (0..8).for_each(|number| tree.add_function_of_igb(number));
         tree
     }
 
-    /// Adds a function, with its interface, to the port of [`Tree::of_qemus_igb`].
-    pub(super) fn add_function_of_igb(&self, number: u32) {
+    /// Adds a function, with its interface, to the port of [`PciTree::of_qemus_igb`].
+    pub fn add_function_of_igb(&self, number: u32) {
         let address = address_of_igb(number);
         let interface = format!("eth0v{number}");
-        self.device(&Device { address: &address, driver: Some("igbvf"), interface: Some(&interface) });
+        self.device(&PciDevice { address: &address, driver: Some("igbvf"), interface: Some(&interface) });
         self.join("0000:01:00.0", number, &address);
     }
 
-    /// Removes a function, with its interface, from the port of [`Tree::of_qemus_igb`].
-    pub(super) fn remove_function_of_igb(&self, number: u32) {
+    /// Removes a function, with its interface, from the port of [`PciTree::of_qemus_igb`].
+    pub fn remove_function_of_igb(&self, number: u32) {
         fs::remove_file(self.at(&format!("class/net/eth0v{number}"))).expect("it was there");
         self.remove_function("0000:01:00.0", number, &address_of_igb(number));
     }
 
-    pub(super) fn sysfs(&self) -> Sysfs {
-        Sysfs::at(self.folder.path())
+    /// Directory of the tree, in the place of `/sys`.
+    pub fn path(&self) -> &Path {
+        self.folder.path()
     }
 
-    pub(super) fn at(&self, path: &str) -> PathBuf {
+    /// Path of a file of the tree.
+    pub fn at(&self, path: &str) -> PathBuf {
         self.folder.path().join(path)
     }
 
     /// Adds a device.
-    pub(super) fn device(&self, device: &Device<'_>) {
+    pub fn device(&self, device: &PciDevice<'_>) {
         let folder = format!("devices/pci0000:00/{}", device.address);
         create_dir_all(self.at(&folder)).expect("a folder");
         link(&format!("../../../{folder}"), self.at("bus/pci/devices").join(device.address));
@@ -110,7 +116,7 @@ impl Tree {
     }
 
     /// Adds an interface to a device.
-    pub(super) fn interface(&self, address: &str, interface: &str) {
+    pub fn interface(&self, address: &str, interface: &str) {
         let folder = format!("devices/pci0000:00/{address}/net/{interface}");
         create_dir_all(self.at(&folder)).expect("a folder");
         link(&format!("../../../{address}"), self.at(&folder).join("device"));
@@ -118,20 +124,20 @@ impl Tree {
     }
 
     /// Moves the interface of a device to another namespace: it disappears from the tree.
-    pub(super) fn move_away(&self, address: &str, interface: &str) {
+    pub fn move_away(&self, address: &str, interface: &str) {
         fs::remove_file(self.at("class/net").join(interface)).expect("it was there");
         fs::remove_dir_all(self.at("devices/pci0000:00").join(address).join("net")).expect("it was there");
     }
 
     /// Makes a device a port.
-    pub(super) fn divide(&self, port: &str, most: u32) {
+    pub fn divide(&self, port: &str, most: u32) {
         let folder = self.at("devices/pci0000:00").join(port);
         write(folder.join("sriov_totalvfs"), format!("{most}\n")).expect("a file");
         write(folder.join("sriov_numvfs"), "0\n").expect("a file");
     }
 
     /// Makes a device a function of a port.
-    pub(super) fn join(&self, port: &str, number: u32, function: &str) {
+    pub fn join(&self, port: &str, number: u32, function: &str) {
         let devices = self.at("devices/pci0000:00");
         link(&format!("../{function}"), devices.join(port).join(format!("virtfn{number}")));
         link(&format!("../{port}"), devices.join(function).join("physfn"));
@@ -139,7 +145,7 @@ impl Tree {
     }
 
     /// Removes the last function of a port.
-    pub(super) fn remove_function(&self, port: &str, number: u32, function: &str) {
+    pub fn remove_function(&self, port: &str, number: u32, function: &str) {
         let devices = self.at("devices/pci0000:00");
         fs::remove_file(devices.join(port).join(format!("virtfn{number}"))).expect("it was there");
         fs::remove_file(self.at("bus/pci/devices").join(function)).expect("it was there");
@@ -147,13 +153,9 @@ impl Tree {
     }
 }
 
-/// PCI address of a function of the port of [`Tree::of_qemus_igb`].
-pub(super) fn address_of_igb(number: u32) -> String {
+/// PCI address of a function of the port of [`PciTree::of_qemus_igb`].
+pub fn address_of_igb(number: u32) -> String {
     format!("0000:01:{:02x}.{}", 0x10 + number / 4, 2 * (number % 4))
-}
-
-pub(super) fn address(text: &str) -> Address {
-    text.parse().expect("an address")
 }
 
 fn link(target: &str, at: PathBuf) {
