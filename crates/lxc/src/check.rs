@@ -9,14 +9,11 @@ use crate::{Container, Error, Link, Nic, Root};
 const NAME: usize = 15;
 /// Valid MTUs: the minimum of IPv4, and the maximum of `lxc.net.N.mtu`.
 const MTU: std::ops::RangeInclusive<u32> = 68..=65535;
-/// Number of user IDs on a host; a container gets 65,536 of them.
-const USERS: u64 = 1 << 32;
 
 /// Checks that each value of a container can be written to LXC's configuration.
 ///
 /// # Errors
-/// One line: an invalid or duplicate name, a multicast Ethernet address, an init that is not given by its path, or user IDs out
-/// of range.
+/// One line: an invalid or duplicate name, a multicast Ethernet address, or an init that is not given by its path.
 pub fn check(container: &Container) -> Result<(), Error> {
     plain("the name of a container", &container.name, 64)?;
     plain("the host name of a container", &container.host_name, 64)?;
@@ -24,13 +21,6 @@ pub fn check(container: &Container) -> Result<(), Error> {
         let path = path.to_str().unwrap_or_default();
         whole_line("the root of a container", path)?;
         started(init)?;
-    }
-    if let Some(first) = container.ids.filter(|first| *first == 0 || u64::from(*first) + 65536 >= USERS) {
-        return Err(fault(
-            "the first user of a container",
-            &first.to_string(),
-            "1 or more, with room for 65,536",
-        ));
     }
     let mut inside = BTreeSet::new();
     let mut outside = BTreeSet::new();

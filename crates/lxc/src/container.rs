@@ -18,7 +18,7 @@ const DROPPED: &str = "mac_admin mac_override mknod sys_boot sys_module sys_rawi
 /// Size limit of each tmpfs of a container.
 const ROOM: &str = "4m";
 
-/// A container with a router in it.
+/// A container with a router in it. It has no user namespace: root inside is the host's root, with fewer capabilities.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Container {
     /// Name for LXC ([`name_for`]), unique on the host.
@@ -29,9 +29,6 @@ pub struct Container {
     pub root: Root,
     /// Network interfaces, in order.
     pub nics: Vec<Nic>,
-    /// First of the 65,536 user and group IDs of the host to which those inside are mapped (user namespace). `None`: root inside
-    /// is the host's root, with fewer capabilities.
-    pub ids: Option<u32>,
 }
 
 /// Root file system of a container.
@@ -107,11 +104,6 @@ pub fn text(container: &Container, ground: &HostPaths) -> Result<String, Error> 
     lines.say("lxc.mount.auto", "proc:mixed sys:mixed");
     if let Some(profile) = &ground.seccomp {
         lines.say("lxc.seccomp.profile", &profile.display().to_string());
-    }
-    if let Some(first) = container.ids {
-        for of in ["u", "g"] {
-            lines.say("lxc.idmap", &format!("{of} 0 {first} 65536"));
-        }
     }
     root(&mut lines, &container.root, ground);
     if container.nics.is_empty() {

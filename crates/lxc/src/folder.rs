@@ -8,7 +8,7 @@
 
 use std::fs::{self, Permissions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt, chown, symlink};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use crate::{Container, Error, Root, groups, text};
@@ -78,38 +78,31 @@ impl HostPaths {
     fn build(&self, container: &Container, text: &str) -> io::Result<()> {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
         if container.root == Root::Programs {
-            let owner = container.ids;
-            if owner.is_some() {
-                // Root inside is an unprivileged user outside, who must be able to reach the files.
-                fs::set_permissions(&self.folder, Permissions::from_mode(0o711))?;
-            }
             let root = self.root();
             let mounted = self.mounted.iter().map(String::as_str);
             for name in [""].into_iter().chain(OWN).chain(mounted) {
-                make_folder(&root.join(name), owner)?;
+                make_folder(&root.join(name))?;
             }
             for (name, to) in &self.links {
                 symlink(to, root.join(name))?;
             }
-            make_file(&root.join("etc/passwd"), "root:x:0:0:root:/root:/bin/sh\n", owner)?;
-            make_file(&root.join("etc/group"), "root:x:0:\n", owner)?;
+            make_file(&root.join("etc/passwd"), "root:x:0:0:root:/root:/bin/sh\n")?;
+            make_file(&root.join("etc/group"), "root:x:0:\n")?;
         }
         fs::write(self.config(), text)
     }
 }
 
 /// Creates a directory that everybody may enter and list, regardless of the umask.
-fn make_folder(path: &Path, owner: Option<u32>) -> io::Result<()> {
+fn make_folder(path: &Path) -> io::Result<()> {
     fs::create_dir(path)?;
-    fs::set_permissions(path, Permissions::from_mode(0o755))?;
-    chown(path, owner, owner)
+    fs::set_permissions(path, Permissions::from_mode(0o755))
 }
 
 /// Creates a file that everybody may read, regardless of the umask.
-fn make_file(path: &Path, text: &str, owner: Option<u32>) -> io::Result<()> {
+fn make_file(path: &Path, text: &str) -> io::Result<()> {
     fs::write(path, text)?;
-    fs::set_permissions(path, Permissions::from_mode(0o644))?;
-    chown(path, owner, owner)
+    fs::set_permissions(path, Permissions::from_mode(0o644))
 }
 
 /// Removes the directory of a container that has ended, unless something is mounted in it.

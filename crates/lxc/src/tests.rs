@@ -33,7 +33,7 @@ fn veth(name: &str, peer: &str) -> Nic {
 }
 
 fn container(nics: Vec<Nic>) -> Container {
-    Container { name: name_for("edge"), host_name: "edge".to_owned(), root: Root::Programs, nics, ids: None }
+    Container { name: name_for("edge"), host_name: "edge".to_owned(), root: Root::Programs, nics }
 }
 
 #[test]
@@ -78,14 +78,12 @@ lxc.net.2.flags = up
 }
 
 #[test]
-fn files_of_the_owners_have_their_own_init_and_users_of_their_own() {
+fn files_of_the_owners_have_their_own_init() {
     let init = ["/sbin/init", "--log"].map(str::to_owned).into();
     let root = Root::Folder { path: PathBuf::from("/srv/a router"), init };
-    let container = Container { root, ids: Some(100_000), ..container(vec![]) };
+    let container = Container { root, ..container(vec![]) };
     let text = text(&container, &HostPaths { seccomp: None, ..ground() }).expect("it can be told");
     let expected = [
-        "lxc.idmap = u 0 100000 65536",
-        "lxc.idmap = g 0 100000 65536",
         "lxc.rootfs.path = dir:/srv/a router",
         "lxc.cap.drop = mac_admin mac_override mknod sys_boot sys_module sys_rawio sys_time syslog",
         "lxc.init.cmd = /sbin/init --log",
@@ -125,8 +123,6 @@ fn what_cannot_be_told_is_refused() {
         (with_root("/srv", &[]), "the init of a container is ``"),
         (with_root("/srv", &["init"]), "the init of a container is `init`"),
         (with_root("/srv", &["/sbin/init", "a b"]), "the init of a container"),
-        (Container { ids: Some(0), ..container(vec![]) }, "is `0`, expected 1 or more"),
-        (Container { ids: Some(u32::MAX - 65535), ..container(vec![]) }, "expected 1 or more"),
     ];
     for (container, why) in cases {
         let line = text(&container, &ground()).expect_err("it cannot be told").to_string();

@@ -41,8 +41,7 @@ mod all {
                     nic("card", Link::Phys { link: "moved".to_owned() }),
                 ];
                 let name = name_for(host.name());
-                let container =
-                    Container { name, host_name: "edge".to_owned(), root: Root::Programs, nics, ids: None };
+                let container = Container { name, host_name: "edge".to_owned(), root: Root::Programs, nics };
                 Self { host, folder: tempfile::tempdir().expect("a folder"), container }
             }
 

@@ -147,7 +147,7 @@ impl Spec {
             None => Root::Programs,
         };
         let name = lxc::name_for(router);
-        self.container = Some(Container { name, host_name: router.to_owned(), root, nics, ids: None });
+        self.container = Some(Container { name, host_name: router.to_owned(), root, nics });
         Ok(())
     }
 }
