@@ -82,7 +82,7 @@ pub(crate) fn read(section: &Section<'_>, engine: Option<Engine>) -> Option<Forw
         return None;
     }
     for key in OF_MACHINES.into_iter().filter(|key| section.has(key)) {
-        section.fault(section.line_of(key), key, no_machine());
+        section.fault(section.line_of(key), key, not_ours(key));
     }
     let default = ForwardingSettings::default();
     Some(ForwardingSettings {
@@ -134,6 +134,24 @@ fn words(text: &str) -> Result<Vec<String>, String> {
 
 fn not_forwarded_by_kernel() -> &'static str {
     "only a kernel router has this key; remove it, or write engine = \"kernel\""
+}
+
+/// Error text for a key of the firmware or its machine: what the kernel has in its place, if it has anything.
+fn not_ours(key: &str) -> &'static str {
+    match key {
+        "neighbours" => {
+            "the kernel has one neighbour table for the whole host (net.ipv4.neigh.default.gc_thresh3); remove this key, or write \
+             another engine"
+        }
+        "long_routes" => {
+            "the kernel's route tables have room for networks of any length; remove this key, or write another engine"
+        }
+        "redirects" => {
+            "the kernel sends redirects by its own parameter (net.ipv4.conf.NIC.send_redirects in the router's namespace); remove \
+             this key, or write another engine"
+        }
+        _ => no_machine(),
+    }
 }
 
 fn no_machine() -> &'static str {

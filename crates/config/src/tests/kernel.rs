@@ -62,8 +62,6 @@ fn what_there_is_a_machine_for_it_has_not() {
         "vhost = \"shared\"",
         "spin = \"50us\"",
         "isolate = \"process\"",
-        "neighbours = 64",
-        "redirects = true",
     ] {
         let name = key.split(' ').next().unwrap_or_default();
         assert_eq!(faults(&format!("{key}\n"), VETH), format!("f.toml:5: router.{name}: {no_machine}"));
@@ -82,6 +80,16 @@ fn what_there_is_a_machine_for_it_has_not() {
         assert_eq!(fault, format!("f.toml:8: router.nic.{name}: {no_machine}"));
     }
     assert!(faults("kernel = \"vmlinuz\"\n", VETH).contains("router.kernel: only a Linux guest has it"));
+    // Where the kernel has something in its place, the line says so.
+    for (key, what) in [
+        ("neighbours = 64", "the kernel has one neighbour table for the whole host"),
+        ("long_routes = 64", "the kernel's route tables have room for networks of any length"),
+        ("redirects = true", "the kernel sends redirects by its own parameter"),
+    ] {
+        let (name, fault) = (key.split(' ').next().unwrap_or_default(), faults(&format!("{key}\n"), VETH));
+        assert!(fault.starts_with(&format!("f.toml:5: router.{name}: {what}")), "{fault}");
+        assert!(fault.ends_with("remove this key, or write another engine"), "{fault}");
+    }
 }
 
 /// A NIC with addresses of both families.
