@@ -39,6 +39,8 @@ const HOSTILE_REGISTERS: [&str; 7] =
 const HOSTILE_KICKS: [&str; 7] = ["hostile", "--misdeed", "kicks", "--seconds", "0.2", "--repeat", "1"];
 /// A repetition is whole, and has ten steps.
 const GUARANTEE: [&str; 5] = ["guarantee", "--frame", "60", "--repeat", "1"];
+/// The same; of the cases of `container-isolation` those with a requirement.
+const CONTAINER_PROTECTED: [&str; 3] = ["container-protected", "--repeat", "1"];
 
 /// All experiments, in the order in which they run.
 pub const EXPERIMENTS: &[Experiment] = &[
@@ -94,6 +96,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
     Experiment { name: "bfd-flood", words: &["bfd-flood", "--repeat", "1"], timed: false },
     Experiment { name: "container-by-hand", words: &["container-by-hand"], timed: true },
     Experiment { name: "container-eight", words: &["container-eight"], timed: true },
+    Experiment { name: "container-isolation", words: &CONTAINER_PROTECTED, timed: false },
     Experiment { name: "container-boot", words: &["container-boot", "--repeat", "1"], timed: false },
     Experiment { name: "container-memory", words: &["container-memory", "--repeat", "1"], timed: false },
     Experiment { name: "group-change", words: &["group-change", "--repeat", "1"], timed: false },

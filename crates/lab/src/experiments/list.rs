@@ -72,7 +72,7 @@ impl ExperimentEntry {
 }
 
 /// All experiments.
-pub static LIST: [ExperimentEntry; 49] = [
+pub static LIST: [ExperimentEntry; 50] = [
     guests(
         "forward",
         "generator -> router -> sink, without the kernel; with --attach tap: TAP -> router -> TAP",
@@ -219,6 +219,11 @@ pub static LIST: [ExperimentEntry; 49] = [
         "container-isolation",
         "two containers on one core, one overloaded in steps: without control, with shares, with a promise",
         containers::isolation::cases,
+    ),
+    in_rooms(
+        "container-protected",
+        "those of container-isolation in which shares or a promise protect a router of engine kernel",
+        containers::isolation::protected,
     ),
     in_rooms(
         "container-by-hand",

@@ -90,10 +90,22 @@ impl Control {
 /// # Errors
 /// There are not two CPUs.
 pub(in crate::experiments) fn cases(options: &Options) -> Result<Vec<Case>> {
+    each(options, &[Engine::Kernel, Engine::Lxc], &Control::ALL)
+}
+
+/// Returns the cases of engine kernel in which the victim has twice the weight or a guarantee.
+///
+/// # Errors
+/// There are not two CPUs.
+pub(in crate::experiments) fn protected(options: &Options) -> Result<Vec<Case>> {
+    each(options, &[Engine::Kernel], &[Control::Shares, Control::Guarantee])
+}
+
+fn each(options: &Options, engines: &[Engine], controls: &[Control]) -> Result<Vec<Case>> {
     let mut cases = Vec::new();
-    for engine in [Engine::Kernel, Engine::Lxc] {
+    for engine in engines.iter().copied() {
         for overloaded in 0..ROUTERS {
-            for control in Control::ALL {
+            for control in controls.iter().copied() {
                 let overload = Overload { routers: ROUTERS, overloaded };
                 cases.push(Contended { engine, overload, control }.case(options)?);
             }
