@@ -8,6 +8,7 @@
 //! | `shares` | NAPI threads | the victim's threads have twice the weight |
 //! | `guarantee` | NAPI threads | the victim has a guarantee of its load |
 //! | `guarantee-pfifo` | NAPI threads | the same, and frames that find a pair's ring full wait in a pfifo at the load's end |
+//! | `deadline` | NAPI threads | each of the victim's threads has 0.2 of each millisecond, and what others leave |
 //!
 //! The victim is the router that is not overloaded. Loads are the paper's fractions of a capacity, as in `isolation`. Each sample
 //! first measures the capacity with the same kind of receive work. A sample is the fraction of its load that the victim forwards.
@@ -26,6 +27,10 @@ use crate::rig::router_run::{File, Forwarder, Link, RouterRun, StateDirectory, t
 
 /// Name of the experiment, and unit of its samples.
 const NAMES: (&str, &str) = ("container-isolation", "kept");
+/// Reservation of each of the victim's threads: short periods, because the ring of a pair is full after a quarter of a millisecond. Of its
+/// two threads the one behind the load works, and gets what the other one has reserved and does not use.
+const RESERVED: &str =
+    "sched = { policy = \"deadline\", runtime = \"200us\", period = \"1ms\", reclaim = true }\n";
 /// Routers on the core.
 const ROUTERS: usize = 2;
 
@@ -43,6 +48,8 @@ named_kind! {
         /// The guarantee, with a pfifo at the load's end of each pair: the ring of a pair has room for a quarter of a millisecond, and a
         /// thread may have to wait longer for the core.
         GuaranteeQueued = "guarantee-pfifo",
+        /// NAPI threads; the victim's have reservations.
+        Deadline = "deadline",
     }
 }
 
@@ -60,13 +67,14 @@ impl Control {
                 let promise = promised.map(|rate| format!("guarantee = \"{rate:.0}pps\"\n"));
                 format!("{}{}", threaded(cpu), promise.unwrap_or_default())
             }
+            Self::Deadline => format!("{}{}", threaded(cpu), promised.map_or("", |_| RESERVED)),
         }
     }
 
     /// Configuration lines of the router whose capacity is measured. A small guarantee makes the command learn the cost of a packet.
     fn alone(self, cpu: usize) -> String {
         match self {
-            Self::Softirqs | Self::Threads => self.lines(cpu, None),
+            Self::Softirqs | Self::Threads | Self::Deadline => self.lines(cpu, None),
             Self::Shares | Self::Guarantee | Self::GuaranteeQueued => format!("{}{LITTLE}", threaded(cpu)),
         }
     }
@@ -80,7 +88,7 @@ impl Control {
     fn place(self, room: &RouterRun, cpu: usize) -> Result<()> {
         match self {
             Self::Softirqs => room.arrive_at(cpu),
-            Self::Threads | Self::Shares | Self::Guarantee | Self::GuaranteeQueued => Ok(()),
+            Self::Threads | Self::Shares | Self::Guarantee | Self::GuaranteeQueued | Self::Deadline => Ok(()),
         }
     }
 }

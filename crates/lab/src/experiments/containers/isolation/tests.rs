@@ -12,6 +12,11 @@ fn only_the_router_that_is_not_overloaded_is_protected() {
         assert!(lines(control, Some(400_000.4)).contains("guarantee = \"400000pps\"\n"));
         assert!(!lines(control, None).contains("guarantee"));
     }
+    let sched = |promised| {
+        let table: toml::Table = toml::from_str(&lines(Control::Deadline, promised)).unwrap();
+        table.get("sched").map(|sched| sched["policy"].as_str().unwrap().to_owned())
+    };
+    assert_eq!((sched(Some(4e5)).as_deref(), sched(None)), (Some("deadline"), None));
     let queued = Control::ALL.into_iter().filter(|control| control.qdisc().is_some());
     assert_eq!(queued.collect::<Vec<_>>(), [Control::GuaranteeQueued]);
     for control in [Control::Softirqs, Control::Threads] {
