@@ -18,6 +18,12 @@ pub(crate) struct RunOptions {
     /// Repetitions.
     #[arg(long)]
     repeat: Option<u32>,
+    /// Kernel of the Linux guest in `compare`: a bzImage, or an ELF file.
+    #[arg(long, value_name = "PATH")]
+    kernel: Option<PathBuf>,
+    /// Its initramfs, whose init runs the words of run= on the kernel's command line as a script, with + in the place of blanks.
+    #[arg(long, value_name = "PATH", requires = "kernel")]
+    initrd: Option<PathBuf>,
     /// Append one JSON object for each case to this file.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -43,6 +49,8 @@ impl RunOptions {
     pub(crate) fn options(&self) -> Options {
         let varied = self.varied.change(&Options::default());
         Options {
+            kernel: self.kernel.clone(),
+            initrd: self.initrd.clone(),
             json: self.json.clone(),
             svg: self.svg.clone(),
             cpus: self.cpus.clone(),

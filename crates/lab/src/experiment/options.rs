@@ -146,6 +146,10 @@ pub struct Options {
     pub repeat: u32,
     /// Rounds of a figure whose cases are whole repetitions; none: the number in the figure's file.
     pub rounds: Option<u32>,
+    /// Kernel of the Linux guest in `compare`; `None`: there is none, so its case is not run.
+    pub kernel: Option<PathBuf>,
+    /// Initramfs of that guest.
+    pub initrd: Option<PathBuf>,
     /// File to which the JSON records are appended.
     pub json: Option<PathBuf>,
     /// Directory for drawings; `None`: diagrams are printed as text only.
@@ -188,6 +192,8 @@ impl Default for Options {
             step: None,
             repeat: 5,
             rounds: None,
+            kernel: None,
+            initrd: None,
             json: None,
             svg: None,
             cpus: Vec::new(),

@@ -1,5 +1,6 @@
-//! `compare`: the same file with each of the engines. The NICs are attached by `tap:`, which is a TAP for the engines `kvm` and
-//! `process`, and a veth pair for `kernel` and `lxc`.
+//! `compare`: the same file with each of the engines. The NICs are attached by `tap:`, which is a TAP for the engines `kvm`,
+//! `process` and `linux`, and a veth pair for `kernel` and `lxc`. A Linux guest (`linux`) is told by its kernel's command line to set itself
+//! up in the same way; its kernel and initramfs are named by options, without which its case is not run.
 //!
 //! A sample is the best rate of one router on a core. Further figures: median and 99th percentile of the latency at half of that
 //! rate, CPU time per packet, the fraction of its load that a router still forwards beside an overloaded one (as in table 4 of seed
@@ -17,14 +18,15 @@ use crate::experiments::Case;
 use crate::experiments::control::capacity::best;
 use crate::experiments::control::isolation::Overload;
 use crate::metric::usage::{self, Reader};
-use crate::rig::router_run::RouterRun;
+use crate::rig::router_run::{RouterRun, with_files};
 use crate::scenario::load::{SendMode, step};
 
 /// Set-ups of the engines, each with the set-up whose starts are timed. A veth pair is deleted with its router, so containers
 /// are attached by macvlans for the latter.
-const STANDS: [(Stand, Stand); 4] = [
+const STANDS: [(Stand, Stand); 5] = [
     (Stand::KVM_TAP, Stand::KVM_TAP),
     (Stand::PROCESS_TAP, Stand::PROCESS_TAP),
+    (Stand::LINUX_TAP, Stand::LINUX_TAP),
     (Stand::KERNEL_TAP, Stand::KERNEL_MACVLAN),
     (Stand::LXC_TAP, Stand::LXC_MACVLAN),
 ];
@@ -53,6 +55,7 @@ pub(in crate::experiments) fn cases(options: &Options) -> Result<Vec<Case>> {
 }
 
 fn measure((stand, starting): (Stand, Stand), options: &Options, cpu: usize) -> Result<Sample> {
+    let options = &if stand.by.is_linux_guest() { with_files(options)? } else { options.clone() };
     let mut more = ExtraFigures::default();
     let rate = stand.with_routers(options, &[cpu], |room| {
         let rate = best(room)?;
@@ -83,3 +86,6 @@ fn at_half(room: &RouterRun, best: f64, options: &Options, cpu: usize) -> Result
     let each = busy.total * step.seconds * 1e6 / step.packets().max(1) as f64;
     Ok([("median_us", told.median), ("p99_us", told.p99), ("cpu_us_a_packet", each)].into())
 }
+
+#[cfg(test)]
+mod tests;

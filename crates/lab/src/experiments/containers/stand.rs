@@ -72,6 +72,10 @@ impl Stand {
     pub(super) const PROCESS_TAP: Self =
         Self { by: Forwarder::Command(Engine::Process), name: "process/tap", ..Self::KVM_TAP };
 
+    /// A Linux guest, whose files the options name.
+    pub(super) const LINUX_TAP: Self =
+        Self { by: Forwarder::Command(Engine::Linux), name: "linux/tap", ..Self::KVM_TAP };
+
     /// Set-ups on interfaces of the host: routing by hand, containers and virtual machines.
     pub(super) const ON_AN_INTERFACE: [Self; 9] = [
         Self::BY_HAND,

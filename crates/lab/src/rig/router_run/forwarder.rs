@@ -28,6 +28,11 @@ impl Forwarder {
         }
     }
 
+    /// Returns true if Linux guests forward, which set themselves up.
+    pub(crate) const fn is_linux_guest(self) -> bool {
+        matches!(self, Self::Command(Engine::Linux))
+    }
+
     /// Name in cases.
     pub(crate) const fn name(self) -> &'static str {
         match self {

@@ -13,6 +13,7 @@ mod flow_probe;
 mod folder;
 mod forwarder;
 mod group;
+mod guest;
 mod hand;
 mod inside;
 mod links;
@@ -41,6 +42,7 @@ pub(crate) use self::flow_probe::FlowProbe;
 pub(crate) use self::folder::Folder;
 pub(crate) use self::forwarder::Forwarder;
 pub(crate) use self::group::{Balancer, GroupShape, Interconnect, Stages};
+pub(crate) use self::guest::with_files;
 pub(crate) use self::inside::threaded;
 pub(crate) use self::links::{Link, ip, steer};
 pub(crate) use self::members::change;
@@ -212,7 +214,11 @@ impl RouterRun {
         }
         let netns = Netns::new()?;
         let links = netns.settle(false)?;
-        Self::furnish(file, (netns, links), Folder::new()?)
+        let room = Self::furnish(file, (netns, links), Folder::new()?)?;
+        if file.by.is_linux_guest() {
+            room.await_guests()?;
+        }
+        Ok(room)
     }
 
     /// Opens a room, calls `measure` with it, and closes it.

@@ -6,7 +6,7 @@ use std::net::Ipv4Addr;
 use config::Engine;
 
 use super::links::sides;
-use super::{File, Forwarder, Link};
+use super::{File, Forwarder, Link, guest};
 use crate::device::{self, FAR_MAC, NEAR_MAC, STATION_MAC};
 
 /// NICs of a router: name, Ethernet address in the first router, IP address.
@@ -84,6 +84,9 @@ fn router(file: &File<'_>, engine: Engine, (name, at): (&str, usize), lines: &st
         text.push_str(&group.lines());
     }
     text.push_str(lines);
+    if file.by.is_linux_guest() {
+        text.push_str(&guest::lines(options));
+    }
     if options.vcpus > 1 && !engine.is_kernel() {
         let _ = writeln!(text, "vcpus = {}", options.vcpus);
     }
@@ -91,10 +94,10 @@ fn router(file: &File<'_>, engine: Engine, (name, at): (&str, usize), lines: &st
         let (attach, mac) = (attach(file.link, side), frame::Mac(self::mac(mac, at)));
         // The kernel names a NAPI thread after its interface, which has the NIC's name, so NICs of all routers have different names.
         let nic = if engine.is_kernel() { side.as_str() } else { nic };
-        let _ = write!(
-            text,
-            "[[{table}.nic]]\nname = \"{nic}\"\nattach = \"{attach}\"\nmac = \"{mac}\"\naddress = \"{address}/24\"\n"
-        );
+        let _ = write!(text, "[[{table}.nic]]\nname = \"{nic}\"\nattach = \"{attach}\"\nmac = \"{mac}\"\n");
+        if !file.by.is_linux_guest() {
+            let _ = writeln!(text, "address = \"{address}/24\"");
+        }
         if let Some(qdisc) = file.qdisc {
             let _ = writeln!(text, "qdisc = \"{qdisc}\"");
         }
@@ -102,7 +105,9 @@ fn router(file: &File<'_>, engine: Engine, (name, at): (&str, usize), lines: &st
             text.push_str(&of_machine(file));
         }
     }
-    text.push_str(&behind(table));
+    if !file.by.is_linux_guest() {
+        text.push_str(&behind(table));
+    }
     text
 }
 

@@ -90,6 +90,30 @@ fn a_router_that_is_a_namespace_has_no_keys_of_a_machine() {
 }
 
 #[test]
+fn a_linux_guest_sets_itself_up_by_the_words_of_its_command_line() {
+    let (kernel, initrd) = (Some("/srv/a kernel".into()), Some("/srv/initrd.img".into()));
+    let options = Options { kernel, initrd, ..Options::default() };
+    let routers = [String::new(), "pin = { vcpu = \"1\", vhost = \"1\" }\n".to_owned()];
+    let by = Forwarder::Command(Engine::Linux);
+    let text = text(&File { by, ..File::new(&options, Link::Tap, &routers) }, "l7");
+    let plan = config::parse(&text, "lab.toml").unwrap_or_else(|error| panic!("{error}\n{text}"));
+    let guests: Vec<_> = plan.routers.iter().filter_map(|router| router.linux.as_ref()).collect();
+    assert_eq!(guests.len(), 2);
+    assert_eq!(guests[0].kernel.to_str(), Some("/srv/a kernel"));
+    let script = guests[0].append.rsplit(' ').next().and_then(|last| last.strip_prefix("run="));
+    let script = script.expect("the last word").replace('+', " ");
+    for line in [
+        "ip address add 198.18.0.1/24 dev eth0",
+        "ip link set eth1 up",
+        "ip neigh add 198.19.0.2 lladdr 02:00:00:00:09:09 dev eth1||arp -s 198.19.0.2 02:00:00:00:09:09",
+        "ip route add default via 198.19.0.2",
+        "echo 1 >/proc/sys/net/ipv4/ip_forward",
+    ] {
+        assert!(script.split(';').any(|word| word == line), "{line} is not in {script}");
+    }
+}
+
+#[test]
 fn a_hundred_routers_have_names_of_their_own() {
     let text = of(Engine::Kernel, Link::Veth, &vec![String::new(); 101]);
     let plan = config::parse(&text, "lab.toml").unwrap();
