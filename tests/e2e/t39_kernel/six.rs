@@ -137,25 +137,35 @@ fn west_says(world: &World, what: &str) -> String {
     world.west.ip(&["-6", what, "show", "dev", "t39w"]).expect("it says so")
 }
 
+fn has_router(world: &World) -> bool {
+    west_says(world, "route").contains("default via fe80:")
+}
+
+/// The file of a router that advertises itself in the west.
+fn advertising() -> String {
+    let ra = "\"2001:db8:1::1/64\"\nra = { dns = \"2001:db8::53\" }";
+    file().replace("[\"192.0.2.1/24\", \"2001:db8:1::1/64\"]", ra)
+}
+
+/// A run of this file with a host of the kernel's defaults in the west, which asks for a router as soon as its link is up.
+fn start_before_a_host(text: &str) -> World {
+    let hosts = |_: &Namespace| Ok((Namespace::add("t39-west").expect("a namespace"), host("t39-east")));
+    let started = Stage::start_with_names_after(RINGROAD, text, &["--json"], hosts);
+    let (stage, (west, east)) = started.expect("it starts");
+    wait_for(|| stage.client().ok());
+    let world = World { stage, west, east };
+    world.west.ip(&["link", "set", "t39w", "up"]).expect("up");
+    world
+}
+
 #[test]
 fn hosts_behind_it_configure_themselves() {
     support::needs!(Root, Program("ip"), Program("busybox"), Program("nsenter"));
     if !Path::new("/proc/sys/net/ipv6").exists() {
         return println!("SKIPPED: this kernel has no IPv6");
     }
-    let plain = file();
-    let text = plain.replace(
-        "[\"192.0.2.1/24\", \"2001:db8:1::1/64\"]",
-        "\"2001:db8:1::1/64\"\nra = { dns = \"2001:db8::53\" }",
-    );
-    let hosts = |_: &Namespace| Ok((Namespace::add("t39-west").expect("a namespace"), host("t39-east")));
-    let started = Stage::start_with_names_after(RINGROAD, &text, &["--json"], hosts);
-    let (stage, (west, east)) = started.expect("it starts");
-    wait_for(|| stage.client().ok());
-    let world = World { stage, west, east };
-    // A host of the kernel's defaults, which asks for a router as soon as its link is up.
-    world.west.ip(&["link", "set", "t39w", "up"]).expect("up");
-    let has_router = |world: &World| west_says(world, "route").contains("default via fe80:");
+    let text = advertising();
+    let world = start_before_a_host(&text);
     wait_for(|| has_router(&world).then_some(()));
     wait_for(|| west_says(&world, "address").contains("inet6 2001:db8:1:").then_some(()));
     wait_for(|| answers(&world, "2001:db8:1::1").then_some(()));
@@ -178,6 +188,46 @@ fn hosts_behind_it_configure_themselves() {
     said(&["set", "t39", "forwarding=true"]);
     wait_for(|| has_router(&world).then_some(()));
     said(&["stop", "t39"]);
+    world.finish_troubled();
+}
+
+/// Behind a bridge the host's own interface stays when the router ends.
+#[test]
+fn hosts_are_told_of_a_router_that_is_stopped() {
+    support::needs!(Root, Program("ip"), Program("nsenter"));
+    if !Path::new("/proc/sys/net/ipv6").exists() {
+        return println!("SKIPPED: this kernel has no IPv6");
+    }
+    let text = "[[router]]\nname = \"t39\"\nengine = \"kernel\"\n\
+        [[router.nic]]\nname = \"west\"\nattach = \"bridge:t39b\"\naddress = \"2001:db8:1::1/64\"\nra = {}\n";
+    let hosts = |home: &Namespace| {
+        let (west, east) = (Namespace::add("t39-west").expect("a namespace"), host("t39-east"));
+        let pair = ["link", "add", "t39p", "type", "veth", "peer", "name", "t39w", "netns", west.name()];
+        home.ip(&["link", "add", "t39b", "type", "bridge"]).expect("a bridge");
+        home.ip(&["link", "set", "t39b", "up"]).expect("up");
+        home.ip(&pair).expect("a pair");
+        home.ip(&["link", "set", "t39p", "master", "t39b"]).expect("a port");
+        home.ip(&["link", "set", "t39p", "up"]).expect("up");
+        west.ip(&["link", "set", "t39w", "up"]).expect("up");
+        Ok((west, east))
+    };
+    let started = Stage::start_with_names_after(RINGROAD, text, &["--json"], hosts);
+    let (stage, (west, east)) = started.expect("it starts");
+    wait_for(|| stage.client().ok());
+    let world = World { stage, west, east };
+    let says_that_it_goes = || {
+        wait_for(|| has_router(&world).then_some(()));
+        said(&["stop", "t39"]);
+        wait_for(|| (!has_router(&world)).then_some(()));
+        let link = world.west.ip(&["link", "show", "t39w"]).expect("its link has stayed");
+        assert!(link.contains("LOWER_UP"), "{link}");
+    };
+    says_that_it_goes();
+    said(&["start", "t39"]);
+    says_that_it_goes();
+    for link in ["t39b", "t39p"] {
+        world.stage.home().ip(&["link", "delete", link]).expect("deleted");
+    }
     world.finish_troubled();
 }
 
@@ -209,4 +259,28 @@ fn an_ipv4_route_has_a_gateway_without_ipv4() {
     let neighbours = world.inside(&["-4", "neigh", "show", "dev", "east"]);
     assert!(neighbours.is_empty(), "nobody is asked for by ARP there: {neighbours}");
     world.finish_troubled();
+}
+
+mod all {
+    use super::*;
+
+    #[test]
+    fn it_is_found_by_the_tools_of_ndisc6() {
+        support::needs!(Root, Program("ip"), Program("nsenter"), Program("ndisc6"), Program("rdisc6"));
+        if !Path::new("/proc/sys/net/ipv6").exists() {
+            return println!("SKIPPED: this kernel has no IPv6");
+        }
+        let mac = "02:00:00:00:39:01";
+        let text = advertising().replacen("ra = {", &format!("mac = \"{mac}\"\nra = {{"), 1);
+        let world = start_before_a_host(&text);
+        let finds = |words: &[&str], wanted: &str| {
+            let done = run(world.west.command(words[0]).args(&words[1..]), PATIENCE).expect("it ends");
+            done.stdout.to_ascii_lowercase().contains(wanted).then_some(())
+        };
+        wait_for(|| finds(&["rdisc6", "-1", "t39w"], "2001:db8:1::/64"));
+        wait_for(|| finds(&["rdisc6", "-1", "t39w"], mac));
+        wait_for(|| finds(&["ndisc6", "-1", "2001:db8:1::1", "t39w"], mac));
+        said(&["stop", "t39"]);
+        world.finish_troubled();
+    }
 }
