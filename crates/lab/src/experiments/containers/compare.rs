@@ -1,6 +1,6 @@
 //! `compare`: the same file with each of the engines. The NICs are attached by `tap:`, which is a TAP for the engines `kvm`,
-//! `process` and `linux`, and a veth pair for `kernel` and `lxc`. A Linux guest (`linux`) is told by its kernel's command line to set itself
-//! up in the same way; its kernel and initramfs are named by options, without which its case is not run.
+//! `process` and `linux`, and a veth pair for `kernel` and `lxc`. A Linux guest is told by its kernel's command line to set itself up in
+//! the same way; its kernel and initramfs are named by options, without which its case is not run.
 //!
 //! A sample is the best rate of one router on a core. Further figures: median and 99th percentile of the latency at half of that
 //! rate, CPU time per packet, the fraction of its load that a router still forwards beside an overloaded one (as in table 4 of seed
