@@ -103,9 +103,10 @@ impl Plan {
     pub fn of_data_plane(&self) -> Self {
         let mut plan = self.clone();
         let kernel_port = |(router, nic): (&Router, &Nic)| {
+            let of_group = router.membership().is_some();
             let (router, nic, switch) =
                 (router.name.clone(), nic.name.clone(), nic.attach.switch()?.to_owned());
-            Some(KernelPort { router, nic, switch, path: KernelPath::Tap })
+            Some(KernelPort { router, nic, switch, path: KernelPath::Tap, of_group })
         };
         // The plan of a data plane, which has no kernel routers, keeps its kernel ports.
         plan.kernel_ports

@@ -36,6 +36,7 @@ mod neighbours;
 mod news;
 mod nodes;
 mod path;
+mod quiet;
 mod round;
 mod seat;
 mod segment;
@@ -43,6 +44,7 @@ mod service;
 mod shape;
 mod standstill;
 mod timer;
+mod trials;
 mod voice;
 mod way;
 
@@ -68,7 +70,7 @@ use crate::shortages::CommonShortage;
 use crate::supplies::HostServices;
 use crate::tables::Tables;
 use balancers::Balancers;
-pub use counters::{EnsembleCounters, GroupNicCounters, SeatCounters};
+pub use counters::{EnsembleCounters, GroupNicCounters, SeatCounters, WithheldCounters};
 pub(crate) use ensembles::Ensembles;
 pub(crate) use gateways::Gateway;
 use gateways::Gateways;
@@ -80,6 +82,7 @@ use neighbours::Asked;
 pub(crate) use news::News;
 #[cfg(feature = "fuzz")]
 pub use nodes::fuzz_discovery;
+pub(crate) use quiet::ToMember;
 use round::Board;
 #[cfg(test)]
 use seat::Aside;

@@ -6,6 +6,8 @@
 //!  switch --> queue --> TAP, socket      (one thread serves both directions)
 //!  switch <------------ TAP, socket
 //! ```
+//!
+//! To a member of a group goes nothing that others say of neighbours to more than one station ([`ToMember`]).
 
 mod instance;
 
@@ -22,6 +24,7 @@ use telemetry::Kind;
 use uplink::Tap;
 
 use crate::counts::{CounterRegistration, CounterRegistry};
+use crate::ensemble::ToMember;
 use crate::groups::{IoCounts, KernelPortCounts};
 use crate::instance::slot::{LAUNCH_LIMIT, RunContext};
 use crate::io_thread::{Idle, IoThread, Pump};
@@ -125,6 +128,8 @@ impl Opener {
     fn open(&self) -> Result<Open> {
         let name = self.plan.label();
         let (source, sink, outside) = self.behind.ports()?;
+        let (sink, outside) =
+            if self.plan.of_group { ToMember::before(sink, outside) } else { (sink, outside) };
         let (queue, waiting) = ingress(QUEUE).context("cannot make an ingress queue")?;
         let port = self.switch.add_port(&name, queue.clone())?;
         let entry = PortGuard(self.switch.clone(), port.id());

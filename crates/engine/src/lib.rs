@@ -37,7 +37,7 @@ pub use control::{Learning, ShadowCounters, SortedCounters};
 pub use counts::{CounterRegistry, now_ns};
 #[cfg(feature = "fuzz")]
 pub use ensemble::fuzz_discovery;
-pub use ensemble::{EnsembleCounters, GroupNicCounters, SeatCounters};
+pub use ensemble::{EnsembleCounters, GroupNicCounters, SeatCounters, WithheldCounters};
 pub use group_routes::{GroupRoutes, RouteEdit};
 pub use guest::{ExecutionBackend, Guest, GuestTask, Images};
 pub use instance::slot::{LONGEST_START, LONGEST_STOP};

@@ -52,6 +52,9 @@ pub struct Interface {
     pub up: bool,
     /// Addresses.
     pub addresses: Vec<Prefix>,
+    /// True if it verifies that no other station has its IPv6 addresses before it uses them (RFC 4862, 5.4); otherwise somebody else does
+    /// that for it.
+    pub tries_addresses: bool,
     /// Threaded NAPI: kernel threads of its own do its receive work. A veth uses NAPI only if GRO is on at this end and TSO off
     /// at the other one; both are set accordingly.
     pub threaded: bool,
@@ -229,6 +232,7 @@ impl Interface {
             mtu: None,
             up: true,
             addresses: Vec::new(),
+            tries_addresses: true,
             threaded: false,
             queue: None,
             vrf: None,

@@ -17,8 +17,12 @@ pub(crate) const METRIC: u32 = 1024;
 /// Parameter that disables IPv6 on an interface.
 const DISABLE: &str = "disable_ipv6";
 /// Parameters of an interface that takes part: it is a router's, so it takes no routes and addresses from router advertisements, also
-/// if the router does not forward; and it verifies that no other station has its addresses (RFC 4862, 5.4).
-const OF_ROUTERS: [(&str, &str); 3] = [(DISABLE, "0"), ("accept_ra", "0"), ("accept_dad", "1")];
+/// if the router does not forward.
+const OF_ROUTERS: [(&str, &str); 2] = [(DISABLE, "0"), ("accept_ra", "0")];
+/// Parameters of an interface that verifies that no other station has its addresses (RFC 4862, 5.4), and of one that does not. The kernel
+/// uses the larger `accept_dad` of `all`, which others may have set, and of the interface: without an attempt it asks nobody either.
+const TRIES: &[(&str, &str)] = &[("accept_dad", "1")];
+const DOES_NOT_TRY: &[(&str, &str)] = &[("accept_dad", "0"), ("dad_transmits", "0")];
 /// Parameter that says how the kernel generates a link-local address. 0: from the Ethernet address; 1: not at all.
 const GENERATE: &str = "addr_gen_mode";
 
@@ -49,7 +53,8 @@ fn of_interface(interface: &Interface) -> Vec<(String, &'static str)> {
     }
     let is_given = interface.addresses.iter().any(|own| is_link_local(*own));
     let generate = (GENERATE, if is_given { "1" } else { "0" });
-    OF_ROUTERS.into_iter().chain([generate]).map(set).collect()
+    let trials = if interface.tries_addresses { TRIES } else { DOES_NOT_TRY };
+    OF_ROUTERS.into_iter().chain(trials.iter().copied()).chain([generate]).map(set).collect()
 }
 
 /// Returns true if a port of the VRF with this table takes part in IPv6.

@@ -112,6 +112,7 @@ fn explained() -> Page {
     page.describe("group", engine::EnsembleCounters::FIELDS);
     page.describe("group_nic", engine::GroupNicCounters::FIELDS);
     page.describe("group_nic", engine::SeatCounters::FIELDS);
+    page.describe("group_nic", engine::WithheldCounters::FIELDS);
     page.describe("sorted", engine::SortedCounters::FIELDS);
     page.describe("punt", punt::PuntCounters::FIELDS);
     page.describe("shadow", engine::ShadowCounters::FIELDS);

@@ -44,14 +44,32 @@ fn is_elsewhere(group: &Group) -> bool {
     group.pattern.is_in_kernel() || group.remote_members().next().is_some()
 }
 
-/// What of a NIC's forwarding its members cannot do together: of members that run elsewhere neighbour discovery is not heard, and the
-/// routes are not ours, of which one has to lead back to the source of probes.
+/// What of a NIC's forwarding its members cannot do together: the routes of members that run elsewhere are not ours, of which one has to
+/// lead back to the source of probes.
 fn of_forwarding(group: &Group, nic: &Nic) -> Option<(&'static str, &'static str)> {
-    let is_elsewhere = is_elsewhere(group);
-    if is_elsewhere && !nic.six.addresses.is_empty() {
-        let what = "a group with kernel routers or back ends on other hosts has no IPv6 in this version; remove the IPv6 address";
+    let what = "a group with kernel routers or back ends on other hosts has no filter of sources in this version; write rpf = \"off\"";
+    let filter = (is_elsewhere(group) && nic.reverse_path != ReversePath::Off).then_some(("rpf", what));
+    of_six(group, nic).or(filter)
+}
+
+/// What of IPv6 its members cannot do together. A back end on another host tries its addresses, which all have in common. At our
+/// switch, and at the NICs of members that the data plane serves, others do not hear that; at a bridge they do.
+fn of_six(group: &Group, nic: &Nic) -> Option<(&'static str, &'static str)> {
+    let GroupKind::Multistage(stages) = &group.kind else { return None };
+    let is_in_kernel = group.pattern.is_in_kernel();
+    if nic.six.addresses.is_empty() {
+        return None;
+    }
+    if stages.remote > 1 {
+        let what = "back ends on other hosts that one bridge leads to take each other's IPv6 addresses for a stranger's; write remote = 1, \
+                    or tunnels and interconnect = \"switch\"";
         return Some(("address", what));
     }
-    let what = "a group with kernel routers or back ends on other hosts has no filter of sources in this version; write rpf = \"off\"";
-    (is_elsewhere && nic.reverse_path != ReversePath::Off).then_some(("rpf", what))
+    if stages.remote > 0 && is_in_kernel {
+        let what = "kernel routers at a bridge take the IPv6 addresses of a back end on another host for a stranger's; write \
+                    engine = \"kvm\", or tunnels and interconnect = \"switch\"";
+        return Some(("address", what));
+    }
+    let what = "kernel routers in a group advertise nothing in this version; remove [group.nic.ra], or write engine = \"kvm\"";
+    (is_in_kernel && nic.six.advertise.is_some()).then_some(("ra", what))
 }

@@ -87,6 +87,7 @@ impl Group {
             nic: nic.name.clone(),
             switch: self.inner_switch(nic),
             path: KernelPath::Tunnel(at as u16),
+            of_group: true,
         })
     }
 }

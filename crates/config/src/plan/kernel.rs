@@ -53,6 +53,8 @@ pub struct KernelPort {
     pub switch: String,
     /// What leads there.
     pub path: KernelPath,
+    /// True if the router is a member of a group, which tells it of its neighbours: it hears nothing of what others say to everybody.
+    pub of_group: bool,
 }
 
 /// What leads from a port of a switch to a router that the data plane does not run.

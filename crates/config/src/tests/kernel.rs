@@ -301,6 +301,7 @@ fn a_data_plane_hears_of_its_ports_on_switches_and_of_nothing_else() {
         nic: "wan".to_owned(),
         switch: "lan".to_owned(),
         path: KernelPath::Tap,
+        of_group: false,
     };
     assert_eq!((told.routers.len(), told.kernel_ports.as_slice()), (0, [kernel_port].as_slice()));
     assert_eq!((told.kernel_ports[0].label().as_str(), told.switches.len()), ("edge.wan", 1));

@@ -1,8 +1,10 @@
-//! ARP of a group behind balancers that are virtual machines: it is heard on both sides of them, and none of it passes them.
+//! ARP and neighbour discovery of a group behind balancers that are virtual machines: they are heard on both sides of these, and pass none.
 //!
 //! Members that are served here are heard at their own NICs, all others where they reach a balancer. What the network is asked leaves by the
 //! link itself, in the group's name; what members are told, and where neighbours are, the interconnection is told where the carrier of
 //! the link is plugged in.
+
+use std::sync::Arc;
 
 use frame::{Mac, arp, ethernet, vlan};
 use group::probe;
@@ -52,17 +54,34 @@ impl Core {
         if self.answers_for_probes(nic, frame) {
             return;
         }
-        let station = frame.octets().read::<6>(6).map(Mac);
-        let is_its = |member: &Member| Some(member.station(nic)) == station;
-        let member = self.live().into_values().find(|member| is_its(member));
-        if !member.is_some_and(|member| self.hears_member((member.number, nic), frame)) {
+        let sender = self.sender(nic, frame);
+        if !sender.is_some_and(|member| self.hears_member((member.number, nic), frame)) {
             self.ignores_arp(nic);
         }
     }
 
-    /// An ARP frame has come to a balancer that nobody hears there.
+    /// A member that nobody serves here has sent a message of neighbour discovery, which has come to a balancer.
+    pub(super) fn hears_discovery_behind(&self, nic: usize, frame: &Frame<'_>) {
+        let sender = self.sender(nic, frame);
+        if !sender.is_some_and(|member| self.hears_discovery_of((member.number, nic), frame)) {
+            self.ignores_discovery(nic);
+        }
+    }
+
+    /// The member that has the address from which a frame has come by a NIC.
+    fn sender(&self, nic: usize, frame: &Frame<'_>) -> Option<Arc<Member>> {
+        let station = frame.octets().read::<6>(6).map(Mac)?;
+        self.live().into_values().find(|member| member.station(nic) == station)
+    }
+
+    /// An ARP frame has come from the interconnection that nobody hears.
     pub(super) fn ignores_arp(&self, nic: usize) {
         self.links.get(nic).into_iter().for_each(|link| link.counters.arp_ignored.add_shared(1));
+    }
+
+    /// A message of neighbour discovery has come from the interconnection that nobody hears.
+    pub(super) fn ignores_discovery(&self, nic: usize) {
+        self.links.get(nic).into_iter().for_each(|link| link.counters.nd_ignored.add_shared(1));
     }
 
     /// Tells a member on another host, whose neighbours nobody here has written, where probes are for that leave it by a NIC; whether it

@@ -43,6 +43,14 @@ counters! {
         passed,
     }
 
+    /// What is counted at a port of the interconnection to a member that is not served here.
+    pub struct WithheldCounters {
+        /// ARP frames to everybody that the member does not get.
+        arp_withheld,
+        /// Messages of neighbour discovery to more than one station that the member does not get.
+        nd_withheld,
+    }
+
     /// What was done for all members at one NIC of a group.
     pub struct GroupNicCounters {
         /// ARP frames of the network that no member got, because they were heard for all.
@@ -56,7 +64,8 @@ counters! {
         drop_asked,
         /// ARP frames of members that stayed here, answered or not.
         arp_kept,
-        /// ARP frames that have come to balancers from inside and were not heard: another one carries the link, or no member has sent them.
+        /// ARP frames from the interconnection that were not heard: at a balancer because another one carries the link, or no member has
+        /// sent them; and all at members that are served here, which are told what they ask for.
         arp_ignored,
         /// Messages of neighbour discovery of the network that were heard for all members.
         nd_heard,
@@ -68,6 +77,8 @@ counters! {
         nd_advertised,
         /// Messages of neighbour discovery of members that stayed here, answered or not.
         nd_kept,
+        /// Messages of neighbour discovery from the interconnection that were not heard, or were no valid ones: as ARP frames are.
+        nd_ignored,
         /// Frames that were put into members: answers to what they asked, and probes.
         told,
         /// Frames for members, of the same kinds, lost because they had no room for them, or because there were too many router solicitations.

@@ -1,5 +1,5 @@
 //! Neighbour discovery of a group: messages are taken out of what passes between its links and its members, as ARP is, and what
-//! [`nodes`](super::nodes) makes of them is carried out.
+//! [`nodes`](super::nodes) makes of them is carried out. A member that is not served here is heard where it reaches a balancer.
 
 use std::sync::Arc;
 

@@ -18,12 +18,6 @@ pub(super) enum Kind {
     Discovery,
 }
 
-/// Whether a frame without a tag looks like ARP.
-#[inline(always)]
-pub(super) fn is_arp(frame: &Frame<'_>) -> bool {
-    ethertype(frame, 0) == Some(ethernet::ARP)
-}
-
 /// Whether a packet is a message of neighbour discovery. None that a member forwards has the hop limit of one.
 #[inline]
 fn is_near_message(frame: &Frame<'_>, shift: usize) -> bool {
@@ -66,6 +60,12 @@ fn ethertype(frame: &Frame<'_>, shift: usize) -> Option<u16> {
 pub(super) fn is_back(frame: &Frame<'_>) -> bool {
     let [a, b, c, d, e, _] = probe::BACK.0;
     frame.octets().read::<5>(0) == Some([a, b, c, d, e])
+}
+
+/// Whether a frame is for more than one station.
+#[inline(always)]
+pub(super) fn is_for_many(frame: &Frame<'_>) -> bool {
+    frame.octets().read::<1>(0).is_some_and(|[first]| first & 1 != 0)
 }
 
 #[inline(always)]

@@ -62,6 +62,8 @@ pub(super) struct Link {
     pub(super) voice: Option<Voice>,
     is_pulled: IsPulled,
     cable: Mutex<Cable>,
+    /// Whether it was carried when this was noted last.
+    was_carried: AtomicBool,
     /// What is heard in frames without a tag.
     pub(super) plain: Segment,
     /// What is heard in those of VLANs.
@@ -122,6 +124,7 @@ impl Link {
             voice: Voice::new((group, nic), supplies, held.shadow, &is_pulled)?,
             is_pulled,
             cable: Mutex::default(),
+            was_carried: AtomicBool::new(false),
             plain: Segment::new(mac, Vec::new(), (&nic.addresses, &nic.six)),
             vlans: vlans.map(segment).collect(),
             counters: GroupNicCounters::default(),
@@ -150,6 +153,11 @@ impl Link {
     /// Whether the group has its cable out.
     pub(super) fn set_pulled(&self, is_pulled: bool) {
         self.is_pulled.set(is_pulled);
+    }
+
+    /// Notes whether a balancer carries it and its cable is in; whether that was not so before.
+    pub(super) fn begins(&self, is_carried: bool) -> bool {
+        !self.was_carried.swap(is_carried, Ordering::AcqRel) && is_carried
     }
 
     /// Whether what enters members by it can be expected to leave them: its cable is in, and has been for a moment.

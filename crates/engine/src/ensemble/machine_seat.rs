@@ -6,6 +6,8 @@
 //!  link <-- orders, probes are taken out <-- NIC [ machine ] NIC <-- ARP of members is heard <-- interconnection
 //! ```
 //!
+//! With ARP neighbour discovery is meant as well.
+//!
 //! Whatever looks like an order and does not come from here is dropped before it can enter: nobody else tells a balancer anything.
 
 use std::sync::Arc;
@@ -17,7 +19,7 @@ use frame::order::{ETHERTYPE, LONGEST, TO};
 use port::{Frame, Frames, Sink, SinkWrapper, Source, SourceWrapper, ingress};
 
 use super::front::{Front, Queues};
-use super::kinds::{Kind, is_arp, is_back, kind};
+use super::kinds::{Kind, is_back, kind};
 use super::machines::Machines;
 use super::seat::{INLET, Member, deliver_left, sorted};
 use super::{Core, Ensemble};
@@ -131,7 +133,7 @@ impl Attachment for MachineSeat {
 }
 
 /// Shows those frames of a source that a filter lets pass.
-fn show_some(
+pub(super) fn show_some(
     source: &mut dyn Source,
     (budget, is_plain): (usize, impl Fn(&Frame<'_>) -> bool),
     goes_on: impl Fn(&Frame<'_>) -> bool,
@@ -181,7 +183,7 @@ impl SourceWrapper for FromNetwork {
     }
 }
 
-/// Frames from the interconnection, but for ARP of members that nobody hears closer to them.
+/// Frames from the interconnection, but for ARP and neighbour discovery of members that nobody hears closer to them.
 struct FromMembers {
     source: Box<dyn Source>,
     side: Side,
@@ -201,21 +203,19 @@ impl SourceWrapper for FromMembers {
             take(frames);
         };
         let goes_on = |frame: &Frame<'_>| {
-            if is_arp(frame) {
-                // All balancers hear what is said to everybody; one listens.
-                if front.is_carrier(machine.number) {
-                    core.hears_behind(*nic, frame);
-                } else {
-                    core.ignores_arp(*nic);
-                }
-            } else if is_order(frame) {
-                core.drops_forged(*nic);
-            } else {
-                return true;
+            // All balancers hear what is said to everybody; one listens.
+            let listens = || front.is_carrier(machine.number);
+            match kind(frame) {
+                Some(Kind::Arp) if listens() => core.hears_behind(*nic, frame),
+                Some(Kind::Arp) => core.ignores_arp(*nic),
+                Some(Kind::Discovery) if listens() => core.hears_discovery_behind(*nic, frame),
+                Some(Kind::Discovery) => core.ignores_discovery(*nic),
+                None if is_order(frame) => core.drops_forged(*nic),
+                None => return true,
             }
             false
         };
-        let is_plain = |frame: &Frame<'_>| !is_arp(frame) && !is_order(frame);
+        let is_plain = |frame: &Frame<'_>| kind(frame).is_none() && !is_order(frame);
         show_some(&mut **source, (budget, is_plain), goes_on, &mut seen)
     }
 }

@@ -27,6 +27,8 @@ pub(super) struct Machines {
     count: AtomicUsize,
     /// Whether members are served elsewhere, of which only what reaches a balancer is seen here.
     is_before_others: bool,
+    /// Whether members do not try the group's IPv6 addresses before they use them: kernel routers hear each other.
+    tries_addresses: bool,
     known: Mutex<BTreeMap<u16, Weak<Member>>>,
     board: Mutex<Board>,
     /// What is behind those behind which a path was cut.
@@ -46,8 +48,18 @@ impl Machines {
         let count = AtomicUsize::new(group.balancers() as usize);
         let (known, board) = (Mutex::default(), Mutex::new(Board::of_balancers()));
         let (paths, listened, turn) = (Mutex::default(), Mutex::default(), AtomicUsize::new(0));
-        let is_before_others = group.pattern.is_in_kernel() || group.remote_members().next().is_some();
-        group.has_machines().then_some(Self { count, is_before_others, known, board, paths, listened, turn })
+        let tries_addresses = group.pattern.is_in_kernel();
+        let is_before_others = tries_addresses || group.remote_members().next().is_some();
+        group.has_machines().then_some(Self {
+            count,
+            is_before_others,
+            tries_addresses,
+            known,
+            board,
+            paths,
+            listened,
+            turn,
+        })
     }
 
     fn known(&self) -> MutexGuard<'_, BTreeMap<u16, Weak<Member>>> {
@@ -61,6 +73,11 @@ impl Machines {
     /// Whether members are kernel routers, or on other hosts.
     pub(super) const fn is_before_others(&self) -> bool {
         self.is_before_others
+    }
+
+    /// Whether the group tries its IPv6 addresses for its members, which are kernel routers.
+    pub(super) const fn tries_addresses(&self) -> bool {
+        self.tries_addresses
     }
 
     /// What is known of the paths behind them. To be taken after the board.

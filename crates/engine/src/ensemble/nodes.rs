@@ -70,6 +70,8 @@ struct Own {
     trial: Trial,
     /// When a member has begun to try it last.
     tried: Option<Duration>,
+    /// Whether somebody was told that another station has it.
+    is_told: bool,
 }
 
 /// Whether another station has an own address.
@@ -116,13 +118,28 @@ impl Nodes {
         let near = (!addresses.is_empty()).then(|| given.unwrap_or_else(|| ipv6::link_local(mac)));
         let others = addresses.iter().copied().filter(|(ip, _)| !ipv6::is_link_local(*ip));
         let all = near.map(|ip| (ip, LINK_LOCAL)).into_iter().chain(others);
-        let own = all.map(|(ip, len)| Own { ip, len, trial: Trial::None, tried: None });
+        let own = all.map(|(ip, len)| Own { ip, len, trial: Trial::None, tried: None, is_told: false });
         Self { mac, own: own.collect(), known: Known::new(), solicited: Duration::ZERO }
     }
 
     /// Whether there is an address of the group that can ask for others.
     pub(super) fn takes_part(&self) -> bool {
         self.own.iter().any(|own| !own.is_lost())
+    }
+
+    /// The addresses of the group, the link-local one first.
+    pub(super) fn addresses(&self) -> Vec<u128> {
+        self.own.iter().map(|own| own.ip).collect()
+    }
+
+    /// Own addresses that another station has, as far as this has not told of them since they were tried last.
+    pub(super) fn take_lost(&mut self) -> Vec<u128> {
+        let lost = self.own.iter_mut().filter(|own| own.is_lost() && !own.is_told);
+        let told = lost.map(|own| {
+            own.is_told = true;
+            own.ip
+        });
+        told.collect()
     }
 
     /// The network says this.
@@ -252,13 +269,13 @@ impl Nodes {
         Heard { fate, answer, told: None }
     }
 
-    /// A member tries an own address before it uses it.
-    fn tried_by_member(&mut self, target: u128, now: Duration) -> Heard {
+    /// A member tries an own address before it uses it, or the group does so for members that do not.
+    pub(super) fn tried_by_member(&mut self, target: u128, now: Duration) -> Heard {
         let Some(own) = self.own.iter_mut().find(|own| own.ip == target) else { return Heard::default() };
         own.tried = Some(now);
         match own.trial {
             Trial::None | Trial::Lost => {
-                own.trial = Trial::At(now);
+                (own.trial, own.is_told) = (Trial::At(now), false);
                 Heard::of(Fate::GoesOn)
             }
             Trial::At(_) => Heard::default(),

@@ -322,6 +322,7 @@ impl Core {
         self.tell_machines(now);
         self.send(&mut board, &members, &probes, now);
         self.ask_paths(&board, now);
+        self.try_addresses(&mut board, &members, now);
         let own = board.due();
         drop(board);
         let look = self.attend_neighbours(&members, now);

@@ -132,7 +132,7 @@ mod tests {
     fn what_was_not_opened_is_told_by_its_nic() {
         let refused = |path| {
             let (router, nic, switch) = ("edge".to_owned(), "lan".to_owned(), "lan".to_owned());
-            let kernel_port = config::KernelPort { router, nic, switch, path };
+            let kernel_port = config::KernelPort { router, nic, switch, path, of_group: false };
             let plan = Plan { kernel_ports: vec![kernel_port], ..Plan::default() };
             let found = behind(&plan, &[], &mut HostServices::default());
             found.err().map(|error| error.to_string())

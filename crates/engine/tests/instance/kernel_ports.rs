@@ -100,7 +100,8 @@ fn frames_pass_between_a_namespace_and_the_other_end_of_a_tunnel() {
     far.set_read_timeout(Some(Duration::from_millis(20))).expect("set");
     let mut plan = kernel_ports(&["west"]);
     let [router, nic, switch] = ["far", "lan", "lan"].map(str::to_owned);
-    plan.kernel_ports.push(KernelPort { router, nic, switch, path: KernelPath::Tunnel(0) });
+    let path = KernelPath::Tunnel(0);
+    plan.kernel_ports.push(KernelPort { router, nic, switch, path, of_group: false });
     let tunnel = HandedOver { what: serde_json::Value::Null, descriptors: vec![near.into()] };
     let opened = [
         ("west.lan".to_owned(), tap(&west, "10.1.0.1/24", "02:00:00:00:01:01")),
@@ -131,4 +132,44 @@ fn frames_pass_between_a_namespace_and_the_other_end_of_a_tunnel() {
 
     instance.apply(&kernel_ports(&["west"]), HostServices::default()).expect("it is applied");
     assert!(!counters(&instance).keys().any(|name| name.starts_with("far.")));
+}
+
+#[test]
+fn what_is_said_of_neighbours_to_everybody_does_not_come_to_a_member_of_a_group() {
+    let _turn = alone();
+    let port = |router: &str| {
+        let [nic, switch] = ["lan", "lan"].map(str::to_owned);
+        let path = KernelPath::Tunnel(0);
+        KernelPort { router: router.to_owned(), nic, switch, path, of_group: true }
+    };
+    let mut plan = kernel_ports(&["west"]);
+    plan.kernel_ports = vec![port("core_63"), port("core_62")];
+    let socket = || UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a socket");
+    let tunnel = || {
+        let (near, far) = (socket(), socket());
+        near.connect(far.local_addr().expect("an address")).expect("connected");
+        far.connect(near.local_addr().expect("an address")).expect("connected");
+        far.set_read_timeout(Some(Duration::from_millis(20))).expect("set");
+        (HandedOver { what: serde_json::Value::Null, descriptors: vec![near.into()] }, far)
+    };
+    let [(of_first, first), (of_second, second)] = [tunnel(), tunnel()];
+    let opened = [("core_63.lan".to_owned(), of_first), ("core_62.lan".to_owned(), of_second)];
+    let supplies = HostServices { opened: opened.into(), ..HostServices::default() };
+    let instance = Instance::start(&plan, supplies).expect("it starts");
+    let asks = request(1, 2);
+    let mut other = asks;
+    other[12..14].copy_from_slice(&[8, 0]);
+    wait_for("what is no ARP", || {
+        for octets in [asks, other] {
+            first.send(&octets).expect("sent");
+        }
+        let mut octets = [0; 2048];
+        let heard = || second.recv(&mut octets).ok().map(|len| octets[..len].to_vec());
+        let heard: Vec<Vec<u8>> = std::iter::from_fn(heard).collect();
+        assert!(heard.iter().all(|octets| octets[..] == other[..]), "{heard:?}");
+        !heard.is_empty()
+    });
+    wait_for("the counter", || {
+        counters(&instance).get("core_62.lan.group.arp_withheld").is_some_and(|n| *n > 0)
+    });
 }

@@ -171,6 +171,19 @@ fn ipv6_is_enabled_where_there_is_an_address_before_the_interface_is_up() {
 }
 
 #[test]
+fn addresses_that_somebody_else_tries_are_used_at_once() {
+    let of = |tries_addresses| {
+        let mut wanted = with_ipv6();
+        wanted.interfaces[0].tries_addresses = tries_addresses;
+        let sysctls = RouterConfig::new("edge", wanted.interfaces).sysctls;
+        ["accept_dad", "dad_transmits"].map(|key| sysctls.get(&format!("net/ipv6/conf/wan/{key}")).cloned())
+    };
+    let values = |all: [Option<&str>; 2]| all.map(|value| value.map(str::to_owned));
+    assert_eq!(of(true), values([Some("1"), None]));
+    assert_eq!(of(false), values([Some("0"), Some("0")]));
+}
+
+#[test]
 fn an_interface_without_parameters_of_ipv6_needs_none() {
     let wanted = with_ipv6();
     let mut seen = running(&wanted);

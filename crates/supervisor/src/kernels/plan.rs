@@ -188,6 +188,8 @@ fn interface(router: &Router, nic: &Nic) -> Result<Interface> {
     interface.mtu = Some(nic.mtu);
     interface.up = !nic.is_pulled();
     interface.addresses = addresses.collect::<Result<_>>().with_context(of_nic)?;
+    // The group tries the addresses of its members.
+    interface.tries_addresses = router.membership().is_none();
     // Macvlans receive on the thread of their parent interface, and TAPs of a switch on that of the data plane.
     interface.threaded = router.is_threaded() && nic.attach.has_napi();
     interface.queue = wanted.queue();

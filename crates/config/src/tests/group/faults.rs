@@ -4,19 +4,26 @@ use super::super::bad::errors;
 use super::{BESIDE, PARALLEL, good, multistage};
 use crate::{Mac, Spread};
 
+/// What this version cannot run of a file.
+#[track_caller]
+fn told(text: &str) -> String {
+    let plan = good(text);
+    plan.errors(plan.not_yet()).lines().collect::<Vec<_>>().join("\n")
+}
+
+/// A group with an IPv6 address at its first NIC.
+fn with_six(text: &str) -> String {
+    text.replace("\"192.0.2.1/24\"", "[\"192.0.2.1/24\", \"2001:db8::1/64\"]")
+}
+
 #[test]
 fn what_this_version_cannot_run_is_refused_in_one_line() {
-    let told = |text: &str| {
-        let plan = good(text);
-        plan.errors(plan.not_yet()).lines().collect::<Vec<_>>().join("\n")
-    };
     assert_eq!(told(PARALLEL), "");
     assert_eq!(told(&multistage("balancers = 2\n")), "");
     assert_eq!(told(&multistage("balancer = \"vm\"\ninterconnect = \"bridge:br0\"\n")), "");
     assert_eq!(told(&PARALLEL.replace("\"flow\"", "\"round-robin\"")), "");
     assert_eq!(told(&PARALLEL.replace("members = 2", "scale = { max = 3 }")), "");
     assert_eq!(told(&PARALLEL.replace("tap:core-wan", "xdp:eth0")), "");
-    let with_six = |text: &str| text.replace("\"192.0.2.1/24\"", "[\"192.0.2.1/24\", \"2001:db8::1/64\"]");
     assert_eq!(told(&with_six(PARALLEL)), "");
     assert_eq!(told(&with_six(&multistage("balancers = 2\n"))), "");
     assert_eq!(told(&with_six(&multistage("balancer = \"vm\"\n"))), "");
@@ -24,14 +31,12 @@ fn what_this_version_cannot_run_is_refused_in_one_line() {
     for text in [PARALLEL.to_owned(), multistage("balancers = 2\n"), multistage("balancer = \"vm\"\n")] {
         assert_eq!(told(&filtered(&text)), "");
     }
-    let expected = "group.nic.address: a group with kernel routers or back ends on other hosts has no IPv6";
     for more in [
         "engine = \"kernel\"\n",
         "interconnect = \"bridge:br0\"\nremote = 1\n",
         "tunnels = \"udp:10.0.0.1:4800-10.0.0.2:4800\"\n",
     ] {
-        let elsewhere = told(&with_six(&multistage(&format!("balancer = \"vm\"\n{more}"))));
-        assert!(elsewhere.contains(expected), "{elsewhere}");
+        assert_eq!(told(&with_six(&multistage(&format!("balancer = \"vm\"\n{more}")))), "");
         let filtered = told(&filtered(&multistage(&format!("balancer = \"vm\"\n{more}"))));
         assert!(
             filtered.contains(
@@ -65,6 +70,26 @@ fn what_this_version_cannot_run_is_refused_in_one_line() {
         let expected = "a group with kernel routers or back ends on other hosts has no interfaces for VLANs";
         assert!(told.contains(expected), "{told}");
     }
+}
+
+#[test]
+fn ipv6_is_refused_where_members_elsewhere_would_hear_each_other_try_it() {
+    let of = |more: &str| with_six(&multistage(&format!("balancer = \"vm\"\n{more}")));
+    let (kernel, bridge) = ("engine = \"kernel\"\n", "interconnect = \"bridge:br0\"\n");
+    let tunnels = "tunnels = [\"udp:10.0.0.1:4800-10.0.0.2:4800\", \"udp:10.0.0.1:4802-10.0.0.3:4800\"]\n";
+    for more in [tunnels.to_owned(), format!("{kernel}{tunnels}"), format!("{kernel}{bridge}")] {
+        assert_eq!(told(&of(&more)), "", "{more}");
+    }
+    let two = told(&of(&format!("{bridge}remote = 2\n")));
+    assert!(two.contains("group.nic.address: back ends on other hosts that one bridge leads to"), "{two}");
+    let beside = told(&of(&format!("{kernel}{bridge}remote = 1\n")));
+    assert!(beside.contains("group.nic.address: kernel routers at a bridge take the IPv6"), "{beside}");
+    // Without IPv6 there is nothing to try.
+    assert_eq!(told(&multistage(&format!("balancer = \"vm\"\n{kernel}{bridge}remote = 2\n"))), "");
+    let advertised = |text: &str| text.replace(":1/64\"]", ":1/64\"]\n[group.nic.ra]");
+    assert_eq!(told(&advertised(&of(tunnels))), "");
+    let lost = told(&advertised(&of(kernel)));
+    assert!(lost.contains("group.nic.ra: kernel routers in a group advertise nothing"), "{lost}");
 }
 
 /// What is changed, into what, and what is said of that.

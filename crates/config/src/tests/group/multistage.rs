@@ -168,6 +168,9 @@ fn tunnels_lead_to_back_ends_on_other_hosts_by_a_port_for_each_nic() {
     let ports: Vec<(String, String, KernelPath)> = plane.kernel_ports.iter().map(of).collect();
     assert_eq!(ports.len(), due.len());
     assert_eq!(ports[1], ("core_63.lan".to_owned(), "core_lan".to_owned(), KernelPath::Tunnel(1)));
+    assert!(plane.kernel_ports.iter().all(|port| port.of_group), "nobody hears another one");
+    let in_kernel = good(&multistage("balancer = \"vm\"\nengine = \"kernel\"\n")).of_data_plane();
+    assert_eq!(in_kernel.kernel_ports.iter().filter(|port| port.of_group).count(), 3 * 2);
     assert_eq!(plane.of_data_plane(), plane, "the same when it is told again");
     // With another NIC before them NICs have other ports, so that the data plane opens theirs again.
     let tunnels = format!("balancer = \"vm\"\n{}", TUNNELS.replace("4802", "4803"));

@@ -164,6 +164,19 @@ fn an_address_is_tried_once_for_all_members() {
     }
 }
 
+#[test]
+fn an_address_that_another_station_has_is_told_once_each_time_that_it_is_tried() {
+    let mut nodes = nodes();
+    assert_eq!(nodes.addresses(), [ipv6::link_local(GROUP), OWN]);
+    for start in [0, 5000] {
+        assert!(nodes.take_lost().is_empty());
+        assert_eq!(nodes.tried_by_member(OWN, ms(start)), Heard::of(Fate::GoesOn));
+        assert_eq!(nodes.hear_network(&advert_of(OWN), ms(start + 1)).fate, Fate::ToAll);
+        assert_eq!(nodes.take_lost(), [OWN]);
+    }
+    assert!(nodes.take_lost().is_empty());
+}
+
 /// A station says that it has this address.
 fn advert_of(target: u128) -> Message {
     advert((target, NEAR), true)

@@ -6,6 +6,8 @@ mod vlan;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
+mod elsewhere;
+
 use attach::{Attachment, Ports, ServiceContext};
 use frame::ethernet;
 use frame::order::{NOBODY, Order, Table};

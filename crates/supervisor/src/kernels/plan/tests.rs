@@ -270,6 +270,25 @@ fn ipv6_is_forwarded_between_nics_with_an_ipv6_address() {
 }
 
 #[test]
+fn members_of_a_group_have_its_addresses_and_do_not_try_them() {
+    let text = "[[group]]\nname = \"core\"\nkind = \"multistage\"\nbalancer = \"vm\"\nbackends = 2\nengine = \"kernel\"\n\
+        [[group.nic]]\nname = \"wan\"\nattach = \"tap:core-wan\"\nmac = \"02:00:00:00:43:01\"\n\
+        address = [\"192.0.2.1/24\", \"2001:db8::1/64\"]\n";
+    let members = specs(text);
+    assert_eq!(members.iter().map(Spec::name).collect::<Vec<_>>(), ["core_0", "core_1"]);
+    for member in members.iter().map(|spec| &spec.wanted) {
+        let [wan] = member.interfaces.as_slice() else { panic!("{:?}", member.interfaces) };
+        let addresses: Vec<String> = wan.addresses.iter().map(ToString::to_string).collect();
+        assert_eq!(addresses, ["192.0.2.1/24", "fe80::ff:fe00:4301/64", "2001:db8::1/64"]);
+        assert!(!wan.tries_addresses);
+        let value = |key: &str| member.sysctls.get(&format!("net/ipv6/conf/wan/{key}")).map(String::as_str);
+        let values = ["accept_dad", "dad_transmits", "addr_gen_mode"].map(value);
+        assert_eq!(values, [Some("0"), Some("0"), Some("1")]);
+    }
+    assert!(specs(DUAL)[0].wanted.interfaces.iter().all(|own| own.tries_addresses), "one that is alone does");
+}
+
+#[test]
 fn in_a_container_the_interfaces_are_lxcs_to_make() {
     let text = "[[router]]\nname = \"edge\"\nengine = \"lxc\"\n\
         [[router.nic]]\nname = \"wan\"\nattach = \"veth:rr-wan\"\naddress = \"192.0.2.1/24\"\nmtu = 1400\n\

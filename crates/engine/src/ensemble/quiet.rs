@@ -1,0 +1,84 @@
+//! What members behind an interconnection do not hear of it: ARP and neighbour discovery. They have the same addresses, and each would take
+//! what another one says of these, or asks before it uses them, for that of a stranger. What they are to know of neighbours the group
+//! tells them, by frames for one of them alone.
+
+use std::sync::Arc;
+
+use attach::Outside;
+use port::{Frame, Sink, SinkWrapper, Source, SourceWrapper};
+
+use super::kinds::{Kind, is_for_many, kind};
+use super::machine_seat::show_some;
+use super::seat::deliver_left;
+use super::{Core, WithheldCounters};
+
+/// Frames from the interconnection to a member that is served here, but for ARP and neighbour discovery: what it is told comes another way.
+pub(super) struct FromOthers {
+    pub(super) source: Box<dyn Source>,
+    pub(super) core: Arc<Core>,
+    /// Number of the NIC.
+    pub(super) nic: usize,
+}
+
+impl SourceWrapper for FromOthers {
+    port::inner_source!(source);
+
+    fn drain_on(&mut self, budget: usize, take: &mut dyn FnMut(&[Frame<'_>])) -> usize {
+        let Self { source, core, nic } = self;
+        let goes_on = |frame: &Frame<'_>| {
+            match kind(frame) {
+                Some(Kind::Arp) => core.ignores_arp(*nic),
+                Some(Kind::Discovery) => core.ignores_discovery(*nic),
+                None => return true,
+            }
+            false
+        };
+        let is_plain = |frame: &Frame<'_>| kind(frame).is_none();
+        show_some(&mut **source, (budget, is_plain), goes_on, take)
+    }
+}
+
+/// The way to a member that is not served here, from a port of the interconnection: ARP and neighbour discovery for more than one station
+/// do not pass it.
+pub(crate) struct ToMember {
+    sink: Arc<dyn Sink>,
+    counters: Arc<WithheldCounters>,
+}
+
+impl ToMember {
+    /// Puts it before what leads to the member. What it counts is counted there as well.
+    pub(crate) fn before(sink: Arc<dyn Sink>, outside: Outside) -> (Arc<dyn Sink>, Outside) {
+        let counters = Arc::new(WithheldCounters::default());
+        let counted = counters.clone();
+        let outside = outside.counting_also(move |visit| visit("group", &*counted));
+        (Arc::new(Self { sink, counters }), outside)
+    }
+
+    /// Whether a frame is withheld.
+    fn withholds(&self, frame: &Frame<'_>) -> bool {
+        let counter = match kind(frame).filter(|_| is_for_many(frame)) {
+            Some(Kind::Arp) => &self.counters.arp_withheld,
+            Some(Kind::Discovery) => &self.counters.nd_withheld,
+            None => return false,
+        };
+        counter.add_shared(1);
+        true
+    }
+}
+
+impl SinkWrapper for ToMember {
+    fn inner(&self) -> &dyn Sink {
+        &*self.sink
+    }
+
+    #[inline]
+    fn deliver_on(&self, frames: &[Frame<'_>]) -> usize {
+        if frames.iter().any(is_for_many) {
+            return deliver_left(&*self.sink, frames, |frame| self.withholds(frame), |_| {});
+        }
+        self.sink.deliver(frames)
+    }
+}
+
+#[cfg(test)]
+mod tests;

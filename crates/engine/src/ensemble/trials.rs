@@ -1,0 +1,66 @@
+//! Duplicate address detection (RFC 4862, 5.4) in the place of members that do none: kernel routers would hear each other try the group's
+//! addresses where they are plugged in. So the group tries these for them at each link, when that begins to be carried.
+
+use std::collections::BTreeMap;
+use std::net::Ipv6Addr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use group::Member as Number;
+
+use super::machines::Machines;
+use super::nodes::Fate;
+use super::round::Board;
+use super::seat::Member;
+use super::segment::Segment;
+use super::{Core, Link, News};
+
+impl Core {
+    /// Tries the group's addresses at links that have begun to be carried, where members do not, and has the first member tell of those
+    /// that another station has.
+    pub(super) fn try_addresses(
+        &self,
+        board: &mut Board,
+        members: &BTreeMap<u16, Arc<Member>>,
+        now: Duration,
+    ) {
+        let Some(first) = members.keys().next().copied().filter(|_| self.tries_addresses()) else { return };
+        for (nic, link) in self.links.iter().enumerate() {
+            let is_carried = self.front(nic).is_some_and(|front| front.is_carried()) && link.is_usable(now);
+            let begins = link.begins(is_carried);
+            for segment in link.segments().filter(|segment| segment.has_six) {
+                if begins {
+                    self.try_all((nic, link, segment), now);
+                }
+                let lost = segment.nodes().take_lost();
+                for ip in lost.into_iter().map(Ipv6Addr::from_bits) {
+                    let line = format!("NIC {}: another station has {ip}, an address of the group", link.nic);
+                    board.tell(Number(first), News::Told(line));
+                }
+            }
+        }
+    }
+
+    fn tries_addresses(&self) -> bool {
+        self.machines.as_ref().is_some_and(Machines::tries_addresses)
+    }
+
+    /// Tries the addresses that the group has at a link in one VLAN, or in none; of those that were tried before, those that another
+    /// station had.
+    fn try_all(&self, (nic, link, segment): (usize, &Link, &Segment), now: Duration) {
+        let Some(front) = self.front(nic) else { return };
+        let own = segment.nodes().addresses();
+        for ip in own {
+            let mut trial = {
+                let mut nodes = segment.nodes();
+                if nodes.tried_by_member(ip, now).fate != Fate::GoesOn {
+                    continue;
+                }
+                nodes.trial(ip)
+            };
+            let sent = segment.on_link(&mut trial, |octets| front.send_outside(octets));
+            let counter = if sent > 0 { &link.counters.nd_asked } else { &link.counters.drop_asked };
+            counter.add_shared(1);
+        }
+    }
+}
