@@ -1,12 +1,14 @@
 //! Objective: a group speaks IPv6 as one router. Flows and streams pass all members, a solicitation is answered once, one member
 //! advertises the router, which hosts use by its link-local address; of two stations with one address the later one notices; members are
-//! restarted while flows pass. With members side by side, and behind balancers of both kinds.
+//! restarted while flows pass. With members side by side, and behind balancers of both kinds; kernel routers, and one on another host.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use support::{Counters, Flow, Namespace, PacketSocket, Stage, checksum, needs, ping, run, transfer};
+use support::{
+    Counters, Flow, Namespace, PacketSocket, Running, Signal, Stage, checksum, needs, ping, run, transfer,
+};
 
 use crate::verbs::said_at;
 
@@ -53,7 +55,11 @@ struct World {
 
 impl World {
     fn start(kind: &str) -> Self {
-        let mut stage = Stage::start(RINGROAD, &file(kind)).expect("it starts");
+        Self::around(Stage::start(RINGROAD, &file(kind)).expect("it starts"))
+    }
+
+    /// Has hosts at its TAPs, and waits until the group forwards between them.
+    fn around(mut stage: Stage) -> Self {
         let mut host = |side: &str, four: &str, six: &str| {
             let tap = format!("t43s-{side}");
             let host = stage.host(&tap, &format!("{four}.2/24"), &format!("{four}.1")).expect("a host");
@@ -179,6 +185,11 @@ fn solicitation(station: u8) -> Vec<u8> {
 fn each_solicitation_is_answered_once() {
     needs!(Root, Tun, Program("ip"), Program("busybox"));
     let world = World::start(PARALLEL);
+    solicitations_are_answered_once(&world);
+    world.finish();
+}
+
+fn solicitations_are_answered_once(world: &World) {
     let socket = PacketSocket::open(&world.west, "t43s-west").expect("a socket");
     // In different queues of the link, some of each member.
     for station in 1..=8 {
@@ -188,7 +199,6 @@ fn each_solicitation_is_answered_once() {
         assert!(socket.find(PATIENCE, answers).is_some(), "station {station} is not answered");
         assert!(socket.find(QUIET, answers).is_none(), "station {station} is answered twice");
     }
-    world.finish();
 }
 
 /// Returns true for a router advertisement by which hosts have no default router any more (RFC 4861, 4.2 and 6.2.5).
@@ -244,7 +254,116 @@ fn of_two_stations_with_one_address_the_later_one_notices() {
 mod all {
     use super::*;
 
+    /// Both ends of the cable between two hosts.
+    const CABLE: &str = "t43s-u";
     const STAGES: &str = "kind = 'multistage'\nbackends = 2\nbalancers = 2\n";
+
+    /// A cable to another host, which is returned.
+    fn cable(home: &Namespace) -> anyhow::Result<Namespace> {
+        let far = Namespace::add("t43s-far")?;
+        let here = ["link", "add", CABLE, "mtu", "1600", "type", "veth"];
+        home.ip(&[&here[..], &["peer", "name", CABLE, "netns", far.name()]].concat())?;
+        for (host, own) in [(home, "10.43.0.1/24"), (&far, "10.43.0.2/24")] {
+            host.set("net.ipv6.conf.default.disable_ipv6", "1")?;
+            host.ip(&["address", "add", own, "dev", CABLE])?;
+            host.ip(&["link", "set", CABLE, "mtu", "1600", "up"])?;
+        }
+        Ok(far)
+    }
+
+    /// The file of the back end on the far host, with the addresses that `check` has told of.
+    fn far_file(told: &str) -> String {
+        let nic = |side: &str, port: u16, four: &str, six: &str| {
+            let line =
+                told.lines().find(|line| line.contains("duo_63 on another host:")).expect("it is told");
+            let mut words = line.split_whitespace().skip_while(|word| *word != side);
+            let (mac, near) = (words.nth(1).expect("an address"), words.nth(1).expect("another one"));
+            format!(
+                "[[router.nic]]\nname = '{side}'\nattach = 'udp:10.43.0.2:{port}-10.43.0.1:{port}'\nmac = '{mac}'\n\
+                 address = ['{four}.1/24', '{six}::1/64', '{near}']\noffload = false\n"
+            )
+        };
+        let probed = |to: &str, nic: &str| format!("[[router.route]]\nto = '{to}/32'\nnic = '{nic}'\n");
+        "[[router]]\nname = 't43s-far'\nengine = 'process'\n".to_owned()
+            + &nic("west", 4843, "192.0.2", "2001:db8:1")
+            + &nic("east", 4844, "198.51.100", "2001:db8:2")
+            + &probed("192.0.0.1", "west")
+            + &probed("192.0.0.2", "east")
+            + &probed("192.0.0.8", "west")
+    }
+
+    #[test]
+    fn a_back_end_behind_tunnels_and_one_here_are_one_router() {
+        needs!(Root, Tun, Program("ip"), Program("busybox"));
+        let tunnels = "tunnels = 'udp:10.43.0.1:4843-10.43.0.2:4843'\n";
+        let text =
+            file(&format!("{STAGES}balancer = 'vm'\n{tunnels}")).replace("backends = 2", "backends = 1");
+        let text = text.replace("queue_len = 4096\n", "queue_len = 4096\noffload = false\n");
+        let (stage, far) = Stage::start_after(RINGROAD, &text, &["--json"], cable).expect("it starts");
+        let world = World::around(stage);
+        let mut check = world.stage.home().command(RINGROAD);
+        let done = run(check.current_dir(world.stage.path("")).args(["check", "file.toml"]), PATIENCE);
+        let told = done.expect("it ends").stdout;
+        assert!(told.contains(&format!(" with {NEAR}/64 by udp:")), "{told}");
+        std::fs::write(world.stage.path("far.toml"), far_file(&told)).expect("written");
+        let mut command = far.command(RINGROAD);
+        let state = world.stage.path("far-state");
+        command.current_dir(world.stage.path("")).env("STATE_DIRECTORY", state).args(["run", "far.toml"]);
+        let mut other = Running::start(&mut command).expect("it starts");
+        let flows = world.flows();
+        let here = |all: &Counters| all.get("duo_0.east.group.passed");
+        let both = |all: &Counters| here(all) > 300 && all.get("duo_63.east.udp.read.frames") > 300;
+        world.stage.wait_for_counters(both).expect("both forward");
+        world.stream_both_ways();
+        solicitations_are_answered_once(&world);
+        // With the only one here stopped, all flows go by the other host.
+        said_at(&world.stage, &["stop", "duo_0"]);
+        all_resume(&flows);
+        world.pings(OWN, 64);
+        world.pings(EAST, 63);
+        let before = here(&world.counters());
+        said_at(&world.stage, &["start", "duo_0"]);
+        let again = |all: &Counters| here(all) > before + 300;
+        let counters = world.stage.wait_for_counters(again).expect("it forwards again");
+        assert_eq!(counters.sum(|name| name.ends_with(".nd_conflicts")), 0);
+        assert!(counters.get("duo.east.group.nd_ignored") > 0, "the one here hears nothing of the other");
+        other.signal(Signal::KILL).expect("killed");
+        other.wait(PATIENCE).expect("it ends");
+        all_resume(&flows);
+        drop(flows);
+        world.stage.home().ip(&["link", "delete", CABLE]).expect("deleted");
+        drop(far);
+        world.finish();
+    }
+
+    #[test]
+    fn two_kernel_routers_behind_virtual_machines_are_one_router() {
+        needs!(Root, Tun, Program("ip"), Program("busybox"), Program("nsenter"));
+        let text = file(&format!("{STAGES}balancer = 'vm'\n")).replace("'process'", "'kernel'");
+        // A kernel router has no key of a machine's NIC, and in a group it advertises nothing.
+        let text = text.replace("queue_len = 4096\n", "").replace("[group.nic.ra]\ninterval = 30\n", "");
+        let started = Stage::start_with_names_after(RINGROAD, &text, &["--json"], |_| Ok(()));
+        let world = World::around(started.expect("it starts").0);
+        world.pings(OWN, 64);
+        world.pings(EAST, 63);
+        let flows = world.flows();
+        let both = |all: &Counters| {
+            (0..2).all(|n| all.get(&format!("switch.duo_west.duo_{n}.west.out_frames")) > 300)
+        };
+        world.stage.wait_for_counters(both).expect("both forward");
+        world.stream_both_ways();
+        solicitations_are_answered_once(&world);
+        let counters = world.counters();
+        // By both together, what it takes to know the addresses of a host, and to try two own ones.
+        let asked = counters.get("duo.east.group.nd_asked");
+        assert!((3..=50).contains(&asked), "{asked} questions");
+        assert!(counters.get("duo.east.group.nd_kept") > 0, "the other one was answered by the group");
+        said_at(&world.stage, &["set", "duo", "backends=1"]);
+        all_resume(&flows);
+        world.pings(OWN, 64);
+        drop(flows);
+        world.finish();
+    }
 
     #[test]
     fn two_members_behind_balancers_are_one_router() {
