@@ -6,7 +6,7 @@ mod vlan;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
-mod elsewhere;
+mod elsewhere_tests;
 
 use attach::{Attachment, Ports, ServiceContext};
 use frame::ethernet;
