@@ -152,8 +152,7 @@ fn describe_remote(group: &Group, number: u32) -> String {
     let told = |(at, (nic, station)): (usize, (&Nic, Mac))| {
         let tunnel = group.tunnel(number, at);
         let tunnel = tunnel.map_or_else(String::new, |tunnel| format!(" by {tunnel}"));
-        let near = nic.six.link_local(nic.mac).map_or_else(String::new, |own| format!(" with {own}"));
-        format!("{} {station}{near}{tunnel}", nic.name)
+        format!("{} {station}{tunnel}", nic.name)
     };
     let nics: Vec<String> = nics.map(told).collect();
     format!("  {} on another host: {}", group.member(number), nics.join(", "))

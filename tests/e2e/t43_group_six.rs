@@ -271,27 +271,6 @@ mod all {
         Ok(far)
     }
 
-    /// The file of the back end on the far host, with the addresses that `check` has told of.
-    fn far_file(told: &str) -> String {
-        let nic = |side: &str, port: u16, four: &str, six: &str| {
-            let line =
-                told.lines().find(|line| line.contains("duo_63 on another host:")).expect("it is told");
-            let mut words = line.split_whitespace().skip_while(|word| *word != side);
-            let (mac, near) = (words.nth(1).expect("an address"), words.nth(1).expect("another one"));
-            format!(
-                "[[router.nic]]\nname = '{side}'\nattach = 'udp:10.43.0.2:{port}-10.43.0.1:{port}'\nmac = '{mac}'\n\
-                 address = ['{four}.1/24', '{six}::1/64', '{near}']\noffload = false\n"
-            )
-        };
-        let probed = |to: &str, nic: &str| format!("[[router.route]]\nto = '{to}/32'\nnic = '{nic}'\n");
-        "[[router]]\nname = 't43s-far'\nengine = 'process'\n".to_owned()
-            + &nic("west", 4843, "192.0.2", "2001:db8:1")
-            + &nic("east", 4844, "198.51.100", "2001:db8:2")
-            + &probed("192.0.0.1", "west")
-            + &probed("192.0.0.2", "east")
-            + &probed("192.0.0.8", "west")
-    }
-
     #[test]
     fn a_back_end_behind_tunnels_and_one_here_are_one_router() {
         needs!(Root, Tun, Program("ip"), Program("busybox"));
@@ -301,11 +280,10 @@ mod all {
         let text = text.replace("queue_len = 4096\n", "queue_len = 4096\noffload = false\n");
         let (stage, far) = Stage::start_after(RINGROAD, &text, &["--json"], cable).expect("it starts");
         let world = World::around(stage);
-        let mut check = world.stage.home().command(RINGROAD);
-        let done = run(check.current_dir(world.stage.path("")).args(["check", "file.toml"]), PATIENCE);
-        let told = done.expect("it ends").stdout;
-        assert!(told.contains(&format!(" with {NEAR}/64 by udp:")), "{told}");
-        std::fs::write(world.stage.path("far.toml"), far_file(&told)).expect("written");
+        let printed = said_at(&world.stage, &["check", "file.toml", "--remote", "duo_63"]);
+        assert!(printed.contains(&format!("\"{NEAR}/64\"")), "{printed}");
+        let far_file = printed.replacen("[[router]]", "[[router]]\nengine = 'process'", 1);
+        std::fs::write(world.stage.path("far.toml"), far_file).expect("written");
         let mut command = far.command(RINGROAD);
         let state = world.stage.path("far-state");
         command.current_dir(world.stage.path("")).env("STATE_DIRECTORY", state).args(["run", "far.toml"]);

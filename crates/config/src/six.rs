@@ -37,15 +37,9 @@ pub struct Six {
 impl Six {
     /// Has its link-local address be among its addresses, that of a NIC with this Ethernet address if the file gives none.
     pub(crate) fn name_link_local(&mut self, mac: Mac) {
-        let own = self.link_local(mac).filter(|_| !self.has_link_local());
-        own.into_iter().for_each(|own| self.addresses.insert(0, own));
-    }
-
-    /// Returns its link-local address: that of the file, or that of a NIC with this Ethernet address. `None`: it takes no part in IPv6.
-    pub fn link_local(&self, mac: Mac) -> Option<Address6> {
-        let given = self.addresses.iter().find(|own| own.ip.is_unicast_link_local());
-        let own = given.copied().unwrap_or_else(|| Address6 { ip: mac.link_local(), len: LINK_LOCAL });
-        (!self.addresses.is_empty()).then_some(own)
+        if !self.addresses.is_empty() && !self.has_link_local() {
+            self.addresses.insert(0, Address6 { ip: mac.link_local(), len: LINK_LOCAL });
+        }
     }
 
     /// Returns true if the file gives a link-local address.

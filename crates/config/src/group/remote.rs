@@ -1,6 +1,7 @@
 //! Files of back ends on other hosts: each is a router that has the group's addresses, MTU, routes and neighbours, the Ethernet addresses
 //! that the group expects of it, and the routes by which probes pass it. It asks for the neighbours of probes by ARP, which the group
-//! answers: a file cannot name neighbours outside of the router's own networks.
+//! answers: a file cannot name neighbours outside of the router's own networks. Of router advertisements the group lets out those of the
+//! first member that gets frames.
 
 use std::fmt::{Display, Write};
 use std::net::IpAddr;
@@ -9,6 +10,7 @@ use super::{Group, tunnels};
 use crate::forwarding::{Destination, Forwarding, RefusedRoute, SpreadRoute};
 use crate::mac::Mac;
 use crate::plan::{Attach, Nic, Plan, Router};
+use crate::six::Advertise;
 use crate::values::BadValue;
 
 impl Plan {
@@ -85,12 +87,30 @@ fn settings(own: &Forwarding) -> String {
 fn nic(nic: &Nic, attach: &Attach) -> String {
     let mut text = "\n[[router.nic]]\n".to_owned();
     text += &(key("name", &nic.name) + &key("attach", attach) + &key("mac", nic.mac));
-    if !nic.addresses.is_empty() {
-        text += &list("address", nic.addresses.iter());
+    // The group's link-local address is among them.
+    let six = nic.six.addresses.iter().map(ToString::to_string);
+    let addresses: Vec<String> = nic.addresses.iter().map(ToString::to_string).chain(six).collect();
+    if !addresses.is_empty() {
+        text += &list("address", addresses.iter());
     }
     text += &format!("mtu = {}\n", nic.mtu);
     text += &nic.vrf.as_ref().map_or_else(String::new, |vrf| key("vrf", vrf));
-    text + if nic.offload { "" } else { "offload = false\n" }
+    text += if nic.offload { "" } else { "offload = false\n" };
+    text + &nic.six.advertise.as_ref().map_or_else(String::new, ra)
+}
+
+fn ra(own: &Advertise) -> String {
+    let numbers = [
+        ("interval", own.interval),
+        ("lifetime", own.lifetime),
+        ("hop_limit", own.hop_limit),
+        ("valid", own.valid),
+        ("preferred", own.preferred),
+    ];
+    let flags = [("managed", own.managed), ("other", own.other), ("mtu", own.mtu)];
+    let numbers = numbers.into_iter().map(|(name, number)| format!("{name} = {number}\n"));
+    let keys: String = numbers.chain(flags.map(|(name, flag)| format!("{name} = {flag}\n"))).collect();
+    format!("[router.nic.ra]\n{keys}") + &list("prefix", own.prefixes.iter()) + &list("dns", own.dns.iter())
 }
 
 /// The NIC by which a route leads, or that a neighbour is behind.

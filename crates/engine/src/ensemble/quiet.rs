@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use attach::Outside;
+use attach::{Outside, Ports};
 use port::{Frame, Sink, SinkWrapper, Source, SourceWrapper};
 
 use super::kinds::{Kind, is_for_many, kind};
@@ -12,12 +12,19 @@ use super::machine_seat::show_some;
 use super::seat::deliver_left;
 use super::{Core, WithheldCounters};
 
-/// Frames from the interconnection to a member that is served here, but for ARP and neighbour discovery: what it is told comes another way.
-pub(super) struct FromOthers {
-    pub(super) source: Box<dyn Source>,
-    pub(super) core: Arc<Core>,
+/// What a NIC of a member that is served here has of the interconnection.
+pub(super) fn quiet(ports: Ports, core: &Arc<Core>, nic: usize) -> Ports {
+    let quiet = |source| Box::new(FromOthers { source, core: core.clone(), nic }) as Box<dyn Source>;
+    let (sources, urgent) = (ports.sources.into_iter().map(quiet).collect(), ports.urgent.map(quiet));
+    Ports { sources, urgent, ..ports }
+}
+
+/// Frames from the interconnection but for ARP and neighbour discovery: what the member is told comes another way.
+struct FromOthers {
+    source: Box<dyn Source>,
+    core: Arc<Core>,
     /// Number of the NIC.
-    pub(super) nic: usize,
+    nic: usize,
 }
 
 impl SourceWrapper for FromOthers {

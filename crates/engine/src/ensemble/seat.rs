@@ -13,7 +13,7 @@ use ring::BURST;
 use super::awaited::AwaitedProbes;
 use super::kinds::{Kind, is_back, is_for_us, kind};
 use super::path::OF_PATH;
-use super::quiet::FromOthers;
+use super::quiet::quiet;
 use super::way::Stage;
 use super::{Core, Ensemble, Link, SeatCounters, Way, deliver};
 use crate::io_thread::Pump;
@@ -220,10 +220,7 @@ impl Seat {
     fn ways(&self, site: &ServiceContext<'_>) -> Result<Ports> {
         let (core, member) = (&self.ensemble.core, &self.member);
         if let Some(at) = &self.at {
-            let ports = at.ports(site)?;
-            let quiet = |source| self.quiet(source);
-            let (sources, urgent) = (ports.sources.into_iter().map(quiet).collect(), ports.urgent.map(quiet));
-            return Ok(Ports { sources, urgent, ..ports });
+            return Ok(quiet(at.ports(site)?, core, self.nic));
         }
         let link = core.links.get(self.nic).context("a NIC that its group does not have")?;
         let stage = match &link.way {
@@ -275,11 +272,6 @@ impl Seat {
         let pump = |source| Pump { source: self.inbound(source, out), sink: stage.balancer.clone() };
         let pumps = sources.into_iter().map(pump).collect();
         core.balancers.add(&core.name, (self.nic, pumps), core.links.len())
-    }
-
-    /// Frames from the interconnection, as far as the member gets them.
-    fn quiet(&self, source: Box<dyn Source>) -> Box<dyn Source> {
-        Box::new(FromOthers { source, core: self.ensemble.core.clone(), nic: self.nic })
     }
 
     fn inbound(&self, source: Box<dyn Source>, out: &Arc<dyn Sink>) -> Box<dyn Source> {

@@ -41,6 +41,18 @@ fn a_back_end_on_another_host_has_a_file_by_which_it_is_like_the_others() {
 }
 
 #[test]
+fn with_ipv6_it_has_the_link_local_address_of_the_group_and_advertises_the_same() {
+    let six = "mac = \"02:00:00:00:43:01\"\naddress = [\"192.0.2.1/24\", \"2001:db8::1/64\"]\n\
+               [group.nic.ra]\ninterval = 30\nmanaged = true\nprefix = []\ndns = \"2001:db8::53\"";
+    let plan = good(&multistage(AT_BRIDGE).replace("address = \"192.0.2.1/24\"", six));
+    let far = good(&plan.remote_file("core_63").expect("a file"));
+    let [here, there] = [&plan, &far].map(|plan| plan.routers[0].nics[0].six.clone());
+    assert_eq!(there, here);
+    let addresses: Vec<String> = there.addresses.iter().map(ToString::to_string).collect();
+    assert_eq!(addresses, ["fe80::ff:fe00:4301/64", "2001:db8::1/64"]);
+}
+
+#[test]
 fn one_behind_a_tunnel_has_its_other_ends() {
     let tunnels = "balancer = \"vm\"\ntunnels = [\"udp:10.0.0.1:4800-10.0.0.2:4900\", \"udp:[fd00::1]:4800-[fd00::2]:4900\"]\n";
     let plan = good(&multistage(tunnels));

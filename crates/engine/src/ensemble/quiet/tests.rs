@@ -1,11 +1,18 @@
+use conformance::{check_sink_before, check_source_behind};
 use frame::nd::{Advert, Solicit};
 use frame::{Mac, arp, ethernet, ipv6};
 use port::ingress;
 use ring::{BURST, Bytes};
+use switch::{Config, Switch};
 
 use super::*;
-use crate::ensemble::{hosts, nodes};
+use crate::ensemble::{Ensemble, hosts, nodes};
+use crate::supplies::HostServices;
 
+const FILE: &str = "[switch.west]\n[switch.east]\n[[group]]\nname = 'core'\nkind = 'multistage'\nbalancer = 'vm'\n\
+                    balancers = 2\nbackends = 2\nengine = 'process'\n\
+                    [[group.nic]]\nname = 'w'\nattach = 'switch:west'\naddress = '192.0.2.1/24'\n\
+                    [[group.nic]]\nname = 'e'\nattach = 'switch:east'\naddress = '198.51.100.1/24'\n";
 const STATION: Mac = Mac([2, 0, 0, 0, 0, 1]);
 const MEMBER: Mac = Mac([2, 0, 0, 0, 0, 2]);
 const HOST: u128 = 0x2001_0db8_u128 << 96 | 7;
@@ -64,4 +71,15 @@ fn a_member_gets_what_it_is_told_of_neighbours_and_not_what_everybody_is() {
         group.each(&mut |field, value| counted.push((field, value)));
     });
     assert_eq!(counted, [("arp_withheld", 1), ("nd_withheld", 1)]);
+}
+
+#[test]
+fn what_stands_before_a_member_passes_the_suite_of_all_ports() {
+    let plan = config::parse(FILE, "f.toml").expect("a good file");
+    let switch = |switch: &config::Switch| Arc::new(Switch::new(&switch.name, Config::default()));
+    let switches: Vec<_> = plan.switches.iter().map(switch).collect();
+    let mut supplies = HostServices::default();
+    let core = Ensemble::core(&plan.groups[0], (&switches, &mut supplies, None)).expect("it can be had");
+    check_source_behind(|source| Box::new(FromOthers { source, core: core.clone(), nic: 0 }));
+    check_sink_before(|sink| ToMember::before(sink, Outside::default()).0);
 }

@@ -1,12 +1,11 @@
 //! Groups behind balancers that are virtual machines, with threads in the place of balancers and members: they do what firmware does.
 
 mod asked;
+mod elsewhere;
 mod vlan;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
-
-mod elsewhere_tests;
 
 use attach::{Attachment, Ports, ServiceContext};
 use frame::ethernet;

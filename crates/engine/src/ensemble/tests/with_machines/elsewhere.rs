@@ -1,5 +1,8 @@
 //! IPv6 of members that run elsewhere: kernel routers, and back ends on other hosts.
 
+use frame::ipv6;
+use frame::nd::{Advert, Solicit};
+
 use super::*;
 
 /// The group's address at its first NIC, and a host there.
