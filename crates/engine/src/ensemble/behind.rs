@@ -1,4 +1,4 @@
-//! ARP and neighbour discovery of a group behind balancers that are virtual machines: they are heard on both sides of these, and pass none.
+//! ARP and neighbour discovery of a group behind balancers that are virtual machines: heard on both sides of these, and passed by none.
 //!
 //! Members that are served here are heard at their own NICs, all others where they reach a balancer. What the network is asked leaves by the
 //! link itself, in the group's name; what members are told, and where neighbours are, the interconnection is told where the carrier of
