@@ -1,4 +1,4 @@
-//! Members of a group: the states that they are in, and the changes that lead to another number of them.
+//! Members of a group, and the states that they are in.
 //!
 //! ```text
 //!             Answers            Missed             Silent
@@ -56,11 +56,6 @@ impl State {
         }
     }
 
-    /// Whether it counts among the members that the load wants.
-    pub const fn is_active(self) -> bool {
-        matches!(self, Self::Starting | Self::Serving | Self::Suspect)
-    }
-
     /// The state after an event; the same one where the event says nothing.
     #[must_use]
     pub const fn after(self, event: Event) -> Self {
@@ -115,32 +110,6 @@ pub struct Roster {
     members: BTreeMap<Member, Entry>,
 }
 
-/// What becomes of members that the load does not need.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Surplus {
-    /// They are parked, and wake in milliseconds.
-    Parks,
-    /// They leave, and their memory is free.
-    Leaves,
-}
-
-/// Something to do so that there are as many members as are wanted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Change {
-    /// Wake this one, which is parked.
-    Wake(Member),
-    /// Start this one anew, which is dead.
-    Replace(Member),
-    /// Start a member of this number, which nobody has.
-    Start(Member),
-    /// Park this one.
-    Park(Member),
-    /// Let this one leave.
-    Leave(Member),
-    /// Forget this one, which is dead and not needed.
-    Remove(Member),
-}
-
 impl Roster {
     /// Adds a member that starts. One that is there already stays as it is.
     pub fn add(&mut self, member: Member, weight: u32, now: Duration) {
@@ -184,11 +153,6 @@ impl Roster {
         self.iter().filter(|(_, own)| *own == state).count()
     }
 
-    /// How many members count among those that the load wants.
-    pub fn active(&self) -> usize {
-        self.iter().filter(|(_, state)| state.is_active()).count()
-    }
-
     /// The lowest number that no member has.
     pub fn free(&self) -> Member {
         let taken = self.members.keys().zip(0..).take_while(|(member, number)| member.0 == *number);
@@ -204,48 +168,6 @@ impl Roster {
         };
         let choices = [State::Serving, State::Suspect, State::Leaving].map(of);
         choices.into_iter().find(|shares| !shares.is_empty()).unwrap_or_default()
-    }
-
-    /// What to do so that `wanted` members are active: parked ones wake before dead ones are replaced before new ones start; of those
-    /// that are too many, the ones that serve go last, and of those the youngest numbers first.
-    pub fn towards(&self, wanted: usize, surplus: Surplus) -> Vec<Change> {
-        let active = self.active();
-        let mut changes = self.more(wanted.saturating_sub(active));
-        changes.extend(self.fewer(active.saturating_sub(wanted), surplus));
-        let replaced: Vec<Member> = changes.iter().filter_map(Change::replaced).collect();
-        let dead = self.of(State::Dead).filter(|member| !replaced.contains(member));
-        changes.extend(dead.map(Change::Remove));
-        changes
-    }
-
-    fn of(&self, state: State) -> impl Iterator<Item = Member> + '_ {
-        self.iter().filter(move |(_, own)| *own == state).map(|(member, _)| member)
-    }
-
-    fn more(&self, missing: usize) -> Vec<Change> {
-        let parked = self.of(State::Parked).map(Change::Wake);
-        let dead = self.of(State::Dead).map(Change::Replace);
-        let new = (0..=u16::MAX).map(Member).filter(|number| !self.members.contains_key(number));
-        parked.chain(dead).chain(new.map(Change::Start)).take(missing).collect()
-    }
-
-    fn fewer(&self, extra: usize, surplus: Surplus) -> Vec<Change> {
-        let mut active: Vec<(Member, State)> = self.iter().filter(|(_, state)| state.is_active()).collect();
-        active.sort_by_key(|(member, state)| (*state == State::Serving, std::cmp::Reverse(*member)));
-        let change = |(member, state)| match (surplus, state) {
-            (Surplus::Parks, State::Serving) => Change::Park(member),
-            _ => Change::Leave(member),
-        };
-        active.into_iter().take(extra).map(change).collect()
-    }
-}
-
-impl Change {
-    const fn replaced(&self) -> Option<Member> {
-        match self {
-            Self::Replace(member) => Some(*member),
-            _ => None,
-        }
     }
 }
 

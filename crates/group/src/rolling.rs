@@ -86,11 +86,6 @@ impl Rolling {
         Self { rules, left, lent: None, phase: Phase::Next }
     }
 
-    /// Members that are still to be restarted, but for the one that is at it.
-    pub fn left(&self) -> usize {
-        self.left.len()
-    }
-
     /// What to do next; `is_empty` tells whether a member has finished all frames that it had.
     pub fn step(&mut self, roster: &Roster, now: Duration, is_empty: impl Fn(Member) -> bool) -> Step {
         match self.phase {

@@ -28,29 +28,6 @@ fn roster(states: &[State]) -> Roster {
     Roster { members: members.collect() }
 }
 
-/// Does at once what a change asks for.
-fn carry_out(roster: &mut Roster, change: Change) {
-    let mut note = |member, events: &[Event]| {
-        events.iter().for_each(|event| {
-            roster.note(member, *event, at(1));
-        });
-    };
-    match change {
-        Change::Wake(member) => note(member, &[Event::Wake, Event::Answers]),
-        Change::Replace(member) => note(member, &[Event::Start, Event::Answers]),
-        Change::Park(member) => note(member, &[Event::Park]),
-        Change::Start(member) => {
-            roster.add(member, 1, at(1));
-            roster.note(member, Event::Answers, at(1));
-        }
-        Change::Leave(member) => {
-            roster.note(member, Event::Leave, at(1));
-            roster.remove(member);
-        }
-        Change::Remove(member) => assert!(roster.remove(member)),
-    }
-}
-
 #[test]
 fn a_life() {
     let mut group = Roster::default();
@@ -104,53 +81,11 @@ fn frames_go_to_who_serves_and_else_to_who_may() {
     assert!(share(&[Dead, Starting, Parked]).is_empty());
 }
 
-#[test]
-fn what_is_there_is_used_first() {
-    use State::{Dead, Parked, Serving, Starting, Suspect};
-    let group = roster(&[Serving, Dead, Parked]);
-    assert_eq!(
-        group.towards(4, Surplus::Parks),
-        [Change::Wake(Member(2)), Change::Replace(Member(1)), Change::Start(Member(3))]
-    );
-    assert_eq!(group.towards(1, Surplus::Parks), [Change::Remove(Member(1))]);
-    let group = roster(&[Serving, Serving, Suspect, Starting, Serving]);
-    assert_eq!(
-        group.towards(2, Surplus::Parks),
-        [Change::Leave(Member(3)), Change::Leave(Member(2)), Change::Park(Member(4))]
-    );
-    assert_eq!(group.towards(5, Surplus::Leaves), []);
-}
-
 fn any_roster() -> impl Strategy<Value = Roster> {
     prop::collection::vec(prop::sample::select(STATES.to_vec()), 0..12).prop_map(|states| roster(&states))
 }
 
 proptest! {
-    #[test]
-    fn the_number_that_is_wanted_is_reached_at_once_and_kept(
-        group in any_roster(), wanted in 0..12_usize, parks in any::<bool>(),
-    ) {
-        let surplus = if parks { Surplus::Parks } else { Surplus::Leaves };
-        let mut group = group;
-        for change in group.towards(wanted, surplus) {
-            carry_out(&mut group, change);
-        }
-        prop_assert_eq!(group.active(), wanted);
-        prop_assert!(group.towards(wanted, surplus).is_empty());
-    }
-
-    #[test]
-    fn nobody_who_serves_goes_while_another_one_could(group in any_roster(), wanted in 1..12_usize) {
-        let serving = group.count(State::Serving);
-        let mut after = group.clone();
-        for change in group.towards(wanted, Surplus::Leaves) {
-            if let Change::Leave(member) = change {
-                after.remove(member);
-            }
-        }
-        prop_assert_eq!(after.count(State::Serving), serving.min(wanted));
-    }
-
     #[test]
     fn who_gets_frames_is_alive(
         group in any_roster(), events in prop::collection::vec((0..12_u16, 0..EVENTS.len()), 0..40),
