@@ -7,6 +7,7 @@ mod cable;
 mod flood;
 mod group;
 mod kernel;
+mod life;
 mod pair;
 mod plain;
 mod six;
@@ -281,6 +282,39 @@ fn all_find_their_way_by_ospf(way: &Way, (west, east): (&str, &str)) {
     assert_eq!([west, east].map(|router| counters.faults(router)), [Vec::<String>::new(), Vec::new()]);
 }
 
+fn a_route_of_bgp_is_forwarded_by(way: &Way, (west, east): (&str, &str)) {
+    let speaker = |own: u16, peer: (&str, u16), more: &str| {
+        format!(
+            "router bgp {own}\n no bgp ebgp-requires-policy\n neighbor {0} remote-as {1}\n \
+             neighbor {0} timers connect 1\n{more}",
+            peer.0, peer.1
+        )
+    };
+    let family = |lines: &str| format!(" address-family ipv4 unicast\n{lines} exit-address-family\nexit\n");
+    let other = " neighbor 10.0.23.2 remote-as 65003\n neighbor 10.0.23.2 timers connect 1\n";
+    let first = speaker(65001, ("10.0.12.2", 65002), &family("  network 192.0.2.0/24\n"));
+    let second = speaker(65002, ("10.0.12.1", 65001), &(other.to_owned() + &family("")));
+    let chain = Chain::start_as(way, (west, &first), (east, &second));
+    let far = format!("  network {FAR}/32\n");
+    let plain = Plain::start(&chain.plain, &speaker(65003, ("10.0.23.1", 65002), &family(&far)));
+    let mut client = chain.client();
+    wait_for_route(&mut client, east, (FAR, "bgp"));
+    wait_for_route(&mut client, west, (FAR, "bgp"));
+    wait_for("the plain router's way back", || {
+        let routes = chain.plain.ip(&["route", "show"]).expect("routes");
+        routes.contains("192.0.2.0/24").then_some(())
+    });
+    wait_for_answer(&chain.near, FAR);
+    ping(chain.near.command("busybox"), 5, &[FAR]).expect("answered");
+    wait_for("both peers", || {
+        let peers = adjacencies(&mut client, east);
+        (peers.iter().filter(|one| one.protocol == "bgp" && one.up).count() == 2).then_some(())
+    });
+    drop(plain);
+    wait_for("the withdrawal", || route(&mut client, west, FAR).is_none().then_some(()));
+    chain.stage.finish(vec![chain.near, chain.plain]).expect("nothing is left");
+}
+
 /// Process of a daemon of a router.
 pub(super) fn process(daemon: &str, router: &str) -> Option<u32> {
     let is_it = |id: &u32| {
@@ -352,39 +386,15 @@ mod all {
     }
 
     #[test]
-    fn a_route_of_bgp_is_forwarded_by() {
+    fn two_routers_and_a_plain_one_find_their_way_by_bgp() {
         needs!(Root, Tun, Program("ip"), Program("busybox"), Program("vtysh"));
-        let (west, east) = ("t45-w3", "t45-e3");
-        let speaker = |own: u16, peer: (&str, u16), more: &str| {
-            format!(
-                "router bgp {own}\n no bgp ebgp-requires-policy\n neighbor {0} remote-as {1}\n \
-                 neighbor {0} timers connect 1\n{more}",
-                peer.0, peer.1
-            )
-        };
-        let family =
-            |lines: &str| format!(" address-family ipv4 unicast\n{lines} exit-address-family\nexit\n");
-        let other = " neighbor 10.0.23.2 remote-as 65003\n neighbor 10.0.23.2 timers connect 1\n";
-        let first = speaker(65001, ("10.0.12.2", 65002), &family("  network 192.0.2.0/24\n"));
-        let second = speaker(65002, ("10.0.12.1", 65001), &(other.to_owned() + &family("")));
-        let chain = Chain::start((west, &first), (east, &second));
-        let far = format!("  network {FAR}/32\n");
-        let plain = Plain::start(&chain.plain, &speaker(65003, ("10.0.23.1", 65002), &family(&far)));
-        let mut client = chain.client();
-        wait_for_route(&mut client, east, (FAR, "bgp"));
-        wait_for_route(&mut client, west, (FAR, "bgp"));
-        wait_for("the plain router's way back", || {
-            let routes = chain.plain.ip(&["route", "show"]).expect("routes");
-            routes.contains("192.0.2.0/24").then_some(())
-        });
-        wait_for_answer(&chain.near, FAR);
-        ping(chain.near.command("busybox"), 5, &[FAR]).expect("answered");
-        wait_for("both peers", || {
-            let peers = adjacencies(&mut client, east);
-            (peers.iter().filter(|one| one.protocol == "bgp" && one.up).count() == 2).then_some(())
-        });
-        drop(plain);
-        wait_for("the withdrawal", || route(&mut client, west, FAR).is_none().then_some(()));
-        chain.stage.finish(vec![chain.near, chain.plain]).expect("nothing is left");
+        a_route_of_bgp_is_forwarded_by(&USUAL, ("t45-w3", "t45-e3"));
+    }
+
+    #[test]
+    fn bgp_by_virtual_machines_with_e1000s() {
+        needs!(Root, Kvm, Tun, Program("ip"), Program("busybox"), Program("vtysh"));
+        let way = Way { engine: "kvm", model: "e1000", ..USUAL };
+        a_route_of_bgp_is_forwarded_by(&way, ("t45-w15", "t45-e15"));
     }
 }
