@@ -3,16 +3,19 @@
 use super::*;
 
 /// A file with FRR's configuration, and the file of the run. The outer ends of both pairs are moved to their hosts later.
-fn file(engine: &str, name: &str, folder: &std::path::Path) -> String {
+fn file(engine: &str, name: &str, folder: &std::path::Path, frr: &str) -> String {
     let path = folder.join("frr.conf");
-    fs::write(&path, ospf(1, &["east"], &["west"])).expect("written");
-    let nic = |nic: &str, address: &str| {
-        format!("[[router.nic]]\nname = \"{nic}\"\nattach = \"veth:{name}{nic}\"\naddress = \"{address}\"\n")
+    fs::write(&path, frr).expect("written");
+    let nic = |nic: &str, four: &str, six: &str| {
+        format!(
+            "[[router.nic]]\nname = \"{nic}\"\nattach = \"veth:{name}{nic}\"\naddress = [\"{four}\"{six}]\n"
+        )
     };
+    let six = |address: &str| if frr.contains("ospf6") { format!(", \"{address}\"") } else { String::new() };
     let control = format!("control = {{ frr = \"{}\" }}", path.display());
     format!("[[router]]\nname = \"{name}\"\nengine = \"{engine}\"\n{control}\n")
-        + &nic("west", "192.0.2.1/24")
-        + &nic("east", "10.0.23.1/30")
+        + &nic("west", "192.0.2.1/24", &six("2001:db8:1::1/64"))
+        + &nic("east", "10.0.23.1/30", &six("2001:db8:23::1/64"))
 }
 
 /// A host without IPv6, so that it sends nothing by itself.
@@ -31,8 +34,13 @@ struct World {
 
 impl World {
     fn start(engine: &str, name: &'static str) -> Self {
+        Self::start_with(engine, name, &ospf(1, &["east"], &["west"]))
+    }
+
+    /// With this configuration of FRR.
+    fn start_with(engine: &str, name: &'static str, frr: &str) -> Self {
         let files = tempfile::tempdir().expect("a folder");
-        let text = file(engine, name, files.path());
+        let text = file(engine, name, files.path(), frr);
         let hosts = |_: &Namespace| Ok((host(&format!("{name}-near")), host(&format!("{name}-plain"))));
         let started = match engine {
             "lxc" => Stage::start_with_groups_after(RINGROAD, &text, &["--json"], hosts),
@@ -70,7 +78,11 @@ impl World {
 
     /// Waits until both routers know the way.
     fn converges(&self, client: &mut Client) -> ControlRoute {
-        let found = wait_for_route(client, self.name, (FAR, "ospf"));
+        self.converges_by(client, "ospf")
+    }
+
+    fn converges_by(&self, client: &mut Client, protocol: &str) -> ControlRoute {
+        let found = wait_for_route(client, self.name, (FAR, protocol));
         wait_for("the plain router's way back", || {
             let routes = self.plain.ip(&["route", "show"]).expect("routes");
             routes.contains("192.0.2.0/24").then_some(())
@@ -93,7 +105,18 @@ fn said(words: &[&str]) -> String {
     done.stdout
 }
 
+/// BGP with a neighbour that BFD watches, by bfdd itself; this network is told. Silence is what lasts ten seconds.
+fn bgp(own: u16, (peer, number): (&str, u16), network: &str) -> String {
+    format!(
+        "bfd\n profile slow\n  detect-multiplier 10\n  receive-interval 1000\n  transmit-interval 1000\n exit\nexit\n\
+         router bgp {own}\n no bgp ebgp-requires-policy\n neighbor {peer} remote-as {number}\n \
+         neighbor {peer} timers connect 1\n neighbor {peer} bfd\n neighbor {peer} bfd profile slow\n \
+         address-family ipv4 unicast\n  network {network}\n exit-address-family\nexit\n"
+    )
+}
+
 mod all {
+    use super::super::six::{FAR6, ospf6};
     use super::*;
 
     #[test]
@@ -138,6 +161,46 @@ mod all {
         // Without the router there is no control plane.
         said(&["stop", world.name]);
         wait_for("the end of FRR", || process("zebra", world.name).is_none().then_some(()));
+        drop(plain);
+        world.finish();
+    }
+
+    #[test]
+    fn kernel_routers_have_bgp_and_the_bfd_of_bfdd() {
+        needs!(Root, Program("ip"), Program("busybox"), Program("nsenter"), Program("vtysh"));
+        let own = bgp(65001, ("10.0.23.2", 65003), "192.0.2.0/24");
+        let world = World::start_with("kernel", "t45b", &own);
+        world.plug_in();
+        let other = bgp(65003, ("10.0.23.1", 65001), &format!("{FAR}/32"));
+        let plain = Plain::start(&world.plain, &other);
+        let mut client = world.client();
+        world.converges_by(&mut client, "bgp");
+        wait_for("both protocols", || {
+            let all = adjacencies(&mut client, world.name);
+            let has = |name: &str| all.iter().any(|one| one.protocol == name && one.up);
+            (has("bgp") && has("bfd")).then_some(())
+        });
+        let counters = world.stage.wait_for_counters(|_| true).expect("counters");
+        assert_eq!(counters.named(|name| name.contains(".bfd.")).len(), 0, "its sessions are bfdd's");
+        drop(plain);
+        wait_for("the withdrawal", || route(&mut client, world.name, FAR).is_none().then_some(()));
+        world.finish();
+    }
+
+    #[test]
+    fn kernel_routers_have_ospf_for_ipv6() {
+        needs!(Root, Program("ip"), Program("busybox"), Program("nsenter"), Program("vtysh"));
+        let world = World::start_with("kernel", "t45s", &ospf6(1, &["east"]));
+        world.plug_in();
+        world.near.add_six(&world.end("west"), "2001:db8:1::2/64", "2001:db8:1::1").expect("IPv6");
+        world.plain.add_six(&world.end("east"), "2001:db8:23::2/64", "2001:db8:23::1").expect("IPv6");
+        world.plain.ip(&["-6", "route", "delete", "default"]).expect("deleted");
+        world.plain.ip(&["address", "add", &format!("{FAR6}/128"), "dev", "lo"]).expect("added");
+        world.plain.set("net.ipv6.conf.all.forwarding", "1").expect("a parameter");
+        let plain = Plain::start(&world.plain, &ospf6(3, &[&world.end("east")]));
+        let mut client = world.client();
+        wait_for_route(&mut client, world.name, (FAR6, "ospf"));
+        wait_for_answer(&world.near, FAR6);
         drop(plain);
         world.finish();
     }
