@@ -56,6 +56,9 @@ pub(super) fn speaker(netns: &Netns, table: &FullTable, folder: &Path) -> Result
 pub(super) struct Progress {
     first: Option<(Instant, usize)>,
     last: Option<(Instant, usize)>,
+    /// The last look, and the one before the last change: what has come since was not there then.
+    looked: Option<Instant>,
+    before: Option<Instant>,
 }
 
 impl Progress {
@@ -66,8 +69,14 @@ impl Progress {
             self.first.get_or_insert(now);
         }
         if self.last.is_none_or(|(_, before)| before != count) {
-            self.last = Some(now);
+            (self.last, self.before) = (Some(now), self.looked);
         }
+        self.looked = Some(now.0);
+    }
+
+    /// Time of the last look at which some had not come yet: no later than the last one has come.
+    pub(super) const fn almost(&self) -> Option<Instant> {
+        self.before
     }
 
     /// Routes between the first and the last look, in thousands a second.
@@ -108,7 +117,11 @@ mod tests {
     fn a_rate_is_of_what_came_between_the_first_and_the_last() {
         let mut progress = Progress::default();
         progress.note(0);
-        assert_eq!(progress.rate(), None);
+        assert_eq!((progress.rate(), progress.almost()), (None, None));
+        let looked = progress.looked;
+        progress.note(7);
+        progress.note(7);
+        assert_eq!(progress.almost(), looked, "all have come since");
         let begun = Instant::now();
         progress.first = Some((begun, 1_000));
         progress.last = Some((begun + Duration::from_secs(2), 5_000));
