@@ -24,7 +24,8 @@ const HOSTS: [(&str, &str, bool); 6] = [
     ("2001:db8:1::9", FAR, false),
     ("2001:db8:2::9", FAR, true),
 ];
-/// Kernel parameters of a router that forwards both families, sends all errors, and neither redirects nor source routes.
+/// Kernel parameters of a router that forwards both families, sends all errors, and neither source routes nor redirects, which it always
+/// sends for IPv6.
 const PARAMETERS: [(&str, &str); 10] = [
     ("net.ipv4.ip_forward", "1"),
     ("net.ipv6.conf.all.forwarding", "1"),

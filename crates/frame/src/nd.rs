@@ -1,4 +1,4 @@
-//! Neighbour discovery (RFC 4861): solicitations, advertisements and their options, after the ICMPv6 header.
+//! Neighbour discovery (RFC 4861): solicitations, advertisements, redirects and their options, after the ICMPv6 header.
 
 use crate::{
     Error, Mac, icmpv6,
@@ -22,6 +22,8 @@ pub mod option {
     pub const TARGET_MAC: u8 = 2;
     /// A prefix of the link.
     pub const PREFIX: u8 = 3;
+    /// The packet that a redirect is about.
+    pub const REDIRECTED: u8 = 4;
     /// MTU of the link.
     pub const MTU: u8 = 5;
     /// Recursive DNS servers (RFC 8106).
@@ -169,6 +171,37 @@ impl Advert {
         let rest =
             u32::from(self.router) << 31 | u32::from(self.solicited) << 30 | u32::from(self.overrides) << 29;
         Ok((cursor.len(), icmpv6::Header { kind: ADVERT, code: 0, rest }))
+    }
+}
+
+/// A redirect: it tells a host a better next hop of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Redirect<'a> {
+    /// The better next hop: the destination itself, or the link-local address of a router.
+    pub target: u128,
+    /// Ethernet address of the target.
+    pub target_mac: Mac,
+    /// Destination of the packet.
+    pub destination: u128,
+    /// The packet, or the beginning of it; it is quoted in units of eight octets.
+    pub packet: &'a [u8],
+}
+
+impl Redirect<'_> {
+    /// Most octets of a packet that are quoted.
+    pub const QUOTED: usize = 512;
+
+    /// Writes the payload; returns its length and the ICMPv6 header for it.
+    pub fn write(&self, payload: &mut [u8]) -> Result<(usize, icmpv6::Header), Error> {
+        // The first unit of the option has its kind and its length.
+        let (units, _) = self.packet[..self.packet.len().min(Self::QUOTED)].as_chunks::<8>();
+        let mut cursor = Cursor::new(payload);
+        cursor.put(&self.target.to_be_bytes())?;
+        cursor.put(&self.destination.to_be_bytes())?;
+        put_mac(&mut cursor, option::TARGET_MAC, Some(self.target_mac))?;
+        cursor.put(&[option::REDIRECTED, units.len() as u8 + 1, 0, 0, 0, 0, 0, 0])?;
+        cursor.put(units.as_flattened())?;
+        Ok((cursor.len(), icmpv6::Header { kind: icmpv6::REDIRECT, code: 0, rest: 0 }))
     }
 }
 

@@ -148,7 +148,7 @@ pub struct Config<'c> {
     pub keeper: bool,
     /// True if the router answers ARP requests for its addresses (exactly one of the routers that see a request must).
     pub answers_arp: bool,
-    /// True if the router sends redirects (RFC 1812, 5.2.7.2).
+    /// True if the router sends redirects (RFC 1812, 5.2.7.2; RFC 4861, 8.2).
     pub redirects: bool,
     /// True if routers beside it have the same addresses and may have used them for long, as in a group: it uses its IPv6 addresses
     /// while another station may still object (RFC 4429).

@@ -234,6 +234,7 @@ def six():
     add("icmp-error-expired", ip(hlim=1) / ICMPv6TimeExceeded() / (ip() / datagram()))
     add("icmp-problem-expired", ip(hlim=1) / ICMPv6ParamProblem() / (ip() / datagram()))
     add("fragment-expired", ip(hlim=1) / IPv6ExtHdrFragment(nh=17, offset=8, id=3) / Raw(bytes(64)))
+    add("redirect", ip(dst="2001:db8:1::9") / datagram())
     add("mac-broadcast", ip() / datagram(), to="ff:ff:ff:ff:ff:ff")
     add("mac-multicast", ip() / datagram(), to="33:33:00:00:00:01")
     add("mac-other", ip() / datagram(), to="02:00:00:00:39:77")

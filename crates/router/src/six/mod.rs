@@ -7,6 +7,7 @@
 //!   icmp       errors about packets
 //!   own        addresses, groups, and the choice of a source
 //!   discovery  neighbour solicitations and advertisements, duplicate address detection
+//!   redirect   redirects
 //!   advertise  router advertisements
 //!   report     multicast listener reports
 //!   letter     messages that the router creates
@@ -20,4 +21,5 @@ mod letter;
 mod local;
 pub(crate) mod own;
 pub(crate) mod packet;
+mod redirect;
 mod report;

@@ -150,12 +150,13 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
     fn send_to6<P: Platform<Buffer = B>>(
         &mut self,
         platform: &mut P,
-        packet: Held<B>,
+        mut packet: Held<B>,
         ((nic, ip), hop): ((u8, Ip), Option<u32>),
     ) {
         let Some(mac) = self.neighbours.find_for_use(nic, ip, self.now) else {
             return self.hold(platform, (nic, ip), packet);
         };
+        self.consider_redirect6(platform, &mut packet, ((nic, ip.bits()), mac));
         let own = &self.nics[usize::from(nic)];
         let header = ethernet::Header { destination: mac, source: own.mac, ethertype: ethernet::IPV6 };
         let (mtu, is_port) = (own.mtu, own.is_port());

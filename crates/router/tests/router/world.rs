@@ -214,7 +214,12 @@ impl Lab {
 
     /// Creates a router with IPv6, whose addresses are confirmed and announced, and forgets what it has sent for that.
     pub(crate) fn six() -> Self {
-        let mut lab = Self::wanted(table(), &Wanted { six: true, ..USUAL });
+        Self::six_with(&USUAL)
+    }
+
+    /// Creates one that has IPv6 and else is as wanted, as [`Lab::six`] does.
+    pub(crate) fn six_with(wanted: &Wanted<'_>) -> Self {
+        let mut lab = Self::wanted(table(), &Wanted { six: true, ..*wanted });
         (0..2).for_each(|_| lab.wait(1000));
         (0..3).for_each(|nic| drop(lab.world.sent(nic)));
         lab

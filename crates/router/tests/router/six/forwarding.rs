@@ -1,6 +1,7 @@
 //! Forwarded packets, and packets that are not forwarded.
 
 use frame::offload::{Gso, Offload};
+use router::ReversePath;
 
 use super::*;
 
@@ -93,6 +94,43 @@ fn a_silent_gateway_is_given_up_and_the_sender_told() {
     lab.only_drop("drop_no_neighbour", 1);
 }
 
+/// Asserts that a frame tells the peer on NIC 1 that `host`, whose Ethernet address is [`HOST`], is on its link, and quotes `about`.
+fn is_redirect(told: &[u8], host: u128, about: &[u8]) {
+    let (header, message, payload) = read_icmp6(told);
+    assert_eq!((header.source, header.destination), (ipv6::link_local(own_mac(1)), ip6(1, 2)));
+    assert_eq!((read6(told).0.destination, header.hop_limit), (peer_mac(1), 255));
+    assert_eq!((message.kind, message.code), (icmpv6::REDIRECT, 0));
+    assert_eq!(payload[..32], [host.to_be_bytes(); 2].concat());
+    let options: Vec<_> = frame::nd::Options::new(&payload[32..]).map(Result::unwrap).collect();
+    assert_eq!(options[0].mac(frame::nd::option::TARGET_MAC), Some(HOST));
+    // A packet of 66 octets, in units of 8.
+    assert_eq!(options[1].kind, frame::nd::option::REDIRECTED);
+    assert_eq!(options[1].body[6..], about[14..14 + 64]);
+}
+
+#[test]
+fn a_redirect_is_sent_only_if_it_is_wanted() {
+    let host = ip6(1, 0x99);
+    for redirects in [false, true] {
+        let mut lab = Lab::six_with(&Wanted { redirects, ..USUAL });
+        let about = udp6(1, host, 18);
+        lab.push(1, about.clone());
+        assert_eq!(read_icmp6(&lab.one_sent(1)).1.kind, frame::nd::SOLICIT);
+        lab.push(1, discovery::advert(HOST, host, true));
+        let frames = lab.world.sent(1);
+        assert_eq!((frames.len(), lab.counter("redirects")), (1 + usize::from(redirects), 1));
+        let (last, before) = frames.split_last().unwrap();
+        assert_eq!(read6(last).1.header().hop_limit, 63);
+        before.iter().for_each(|told| is_redirect(told, host, &about));
+        // By a gateway of which the router knows no link-local address, by which hosts know it.
+        lab.push(1, udp6(1, BEYOND[0], 18));
+        // From another link than that of the next hop.
+        lab.push(0, udp6(0, host, 18));
+        assert_eq!((lab.world.sent(1).len(), lab.counter("redirects")), (2, 1));
+        lab.only_drop("", 0);
+    }
+}
+
 #[test]
 fn what_is_too_big_is_never_fragmented() {
     let mut lab = Lab::six();
@@ -143,6 +181,26 @@ fn a_route_may_refuse_its_packets() {
         let sent = lab.world.sent(0);
         assert_eq!(sent.first().map(|frame| read_icmp6(frame).1.code), code);
         lab.only_drop("drop_refused", 1);
+    }
+}
+
+#[test]
+fn a_source_needs_a_way_back() {
+    // Sources behind NIC 0, behind NIC 2, without a route, and whose route refuses packets.
+    let sources = [ip6(0, 2), BEYOND[1], 0x3fff << 112, 0x2001_0db8_0011 << 80 | 9];
+    for (reverse_path, passing) in [(ReversePath::Off, 4), (ReversePath::Loose, 2), (ReversePath::Strict, 1)]
+    {
+        let mut lab = Lab::six_with(&Wanted { reverse_path, ..USUAL });
+        // Twice: at first the header is not prepared.
+        for _ in 0..2 {
+            for source in sources {
+                let header = ipv6::Header::new(next::UDP, source, BEYOND[0], 0);
+                lab.push(0, frame6(0, header, &datagram6(source, BEYOND[0], 18)));
+            }
+            assert_eq!(lab.world.sent(1).len(), passing, "{reverse_path:?}");
+        }
+        lab.only_drop("drop_reverse_path", 2 * (4 - passing as u64));
+        lab.none_sent();
     }
 }
 
