@@ -174,9 +174,18 @@ fn jumbo_frames_cost_memory_and_not_every_attachment_has_them() {
         (router.has_jumbo(), router.memory >> 20)
     };
     assert_eq!(memory("attach = 'null'\nmtu = 2022"), (false, 32));
-    let plain = memory("attach = 'null'\nmtu = 2022\nring = 1024").1;
-    let (is_jumbo, jumbo) = memory("attach = 'null'\nmtu = 9216\nring = 1024\nmodel = 'e1000'");
-    assert!(is_jumbo && jumbo >= plain, "{jumbo}");
+    let four = |mtu: u32| {
+        let nic = |n: u32| {
+            format!("[[router.nic]]\nname = 'n{n}'\nattach = 'null'\nmtu = {mtu}\nmodel = 'e1000'\n")
+        };
+        let nics: String = (0..4).map(nic).collect();
+        let text = format!("[[router]]\nname = 'a'\n{nics}");
+        let router = parse(&text, "f.toml").expect("a good file").routers.remove(0);
+        (router.has_jumbo(), router.memory >> 20)
+    };
+    assert_eq!(four(2022), (false, 32));
+    let (is_jumbo, jumbo) = four(9216);
+    assert!(is_jumbo && jumbo > 64, "buffers of four NICs take {jumbo} MiB");
     let small =
         errors(&file("attach = 'null'\nmtu = 9000").replace("name = 'a'", "name = 'a'\nmemory = \"16M\""));
     assert!(small.contains("with their buffers for jumbo frames; write memory = "), "{small}");

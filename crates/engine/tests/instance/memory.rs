@@ -25,17 +25,19 @@ fn engines() -> Vec<Engine> {
 fn the_least_memory_that_a_file_may_give_is_enough() {
     let _turn = alone();
     let engines = engines();
-    for (nics, vcpus, ring) in [
-        (1, 1, 256),
-        (8, 1, 256),
-        (2, 2, 1024),
-        (8, 2, 1024),
-        (1, 4, 512),
-        (4, 8, 256),
-        (32, 1, 256),
-        (32, 2, 512),
+    for (nics, vcpus, ring, mtu) in [
+        (1, 1, 256, 1500),
+        (8, 1, 256, 1500),
+        (2, 2, 1024, 1500),
+        (8, 2, 1024, 1500),
+        (1, 4, 512, 1500),
+        (4, 8, 256, 1500),
+        (32, 1, 256, 1500),
+        (32, 2, 512, 1500),
+        (4, 2, 256, 9216),
     ] {
-        let nic = |n: u32| format!("[[router.nic]]\nname = 'n{n}'\nattach = 'null'\nring = {ring}\n");
+        let nic =
+            |n: u32| format!("[[router.nic]]\nname = 'n{n}'\nattach = 'null'\nring = {ring}\nmtu = {mtu}\n");
         let nics: String = (0..nics).map(nic).collect();
         let least = (8..1024).step_by(2).find_map(|mib| {
             let text = format!("[[router]]\nname = 'r'\nvcpus = {vcpus}\nmemory = '{mib}M'\n{nics}");
@@ -46,7 +48,10 @@ fn the_least_memory_that_a_file_may_give_is_enough() {
             plan.routers[0].engine = Some(engine);
             let started = Instance::start(&plan, Plugs::new()).map(|_| ());
             let mib = plan.memory() >> 20;
-            assert!(started.is_ok(), "{engine:?}, {mib} MiB, {vcpus} vCPUs, rings of {ring}: {started:?}");
+            assert!(
+                started.is_ok(),
+                "{engine:?}, {mib} MiB, {vcpus} vCPUs, rings of {ring}, MTU {mtu}: {started:?}"
+            );
         }
     }
 }
