@@ -1,6 +1,6 @@
-//! Objective: a router whose NICs have an MTU of 9000 forwards packets of 9000 octets whole, in both families and directions, and
-//! streams of them, with each engine and NIC model. Where the next link has an MTU of 1500, the sender is told so by ICMP and
-//! ICMPv6, and what it sends from then on arrives.
+//! Objective: a router whose NICs have an MTU of 9216, the largest one, forwards packets of 9216 octets whole, in both families and
+//! directions, and streams of them, with each engine and NIC model. Where the next link has an MTU of 1500, the sender is told so by
+//! ICMP and ICMPv6, and what it sends from then on arrives.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::ops::Range;
@@ -14,7 +14,7 @@ const RINGROAD: &str = env!("CARGO_BIN_EXE_ringroad");
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Time for which an answer is awaited before the question is repeated.
 const ANSWER: Duration = Duration::from_secs(1);
-const JUMBO: usize = 9000;
+const JUMBO: usize = 9216;
 const PLAIN: usize = 1500;
 /// Octets of each TCP transfer.
 const OCTETS: usize = 5_000_000;
