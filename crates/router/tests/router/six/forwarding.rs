@@ -163,6 +163,23 @@ fn a_hop_limit_that_expires_and_a_missing_route() {
 }
 
 #[test]
+fn errors_are_limited_in_rate_for_each_nic() {
+    let (mut lab, nowhere) = (Lab::six(), 0x3fff << 112);
+    for _ in 0..60 {
+        lab.push(0, udp6(0, nowhere, 18));
+    }
+    assert_eq!((lab.world.sent(0).len(), lab.counters.icmp_suppressed.get()), (50, 10));
+    lab.push(1, udp6(1, nowhere, 18));
+    assert_eq!(lab.world.sent(1).len(), 1);
+    lab.wait(100);
+    for _ in 0..20 {
+        lab.push(0, udp6(0, nowhere, 18));
+    }
+    assert_eq!(lab.world.sent(0).len(), 10);
+    lab.only_drop("drop_no_route", 81);
+}
+
+#[test]
 fn an_error_is_reported_about_a_later_fragment_too() {
     let mut lab = Lab::six();
     let fragment = ipv6::Fragment { offset: 8, more: false, identification: 3 };
