@@ -8,7 +8,7 @@ use netlink::{Function as Seen, FunctionSetting};
 
 use crate::assign::local_interface;
 use crate::plan::{FormerSettings, FunctionSettings, Step, steps};
-use crate::{Address, Assigned, Error, Port, PortSettings, Sysfs};
+use crate::{Address, Assigned, Error, Function, Location, Port, PortSettings, Sysfs};
 
 /// Time limits for a driver to create its interface, and for the host (udev) to rename it.
 const APPEARING: Duration = Duration::from_secs(5);
@@ -61,6 +61,27 @@ impl Claim {
         carry_out(&claim.sysfs, &*claim.kernel, &port, (&claim.former, &steps(&seen, wanted)))?;
         claim.interface = claim.find()?;
         Ok(claim)
+    }
+
+    /// Applies the requested settings again to a function whose interface is in our namespace: it had vanished and came back as a new
+    /// one, which has none of them. Does nothing if it is in a router, or has vanished.
+    ///
+    /// # Errors
+    /// One line: its driver refuses.
+    pub fn renew(&self, wanted: &FunctionSettings) -> Result<(), Error> {
+        let FormerSettings { port, number, address, .. } = self.former;
+        let Some(port) = self.sysfs.read(port).filter(|port| port.interface.is_some()) else { return Ok(()) };
+        let function = port.function(number).filter(|function| function.address == address);
+        if !matches!(function.map(Function::place), Some(Location::Here(_))) {
+            return Ok(());
+        }
+        let todo = steps(&seen(&*self.kernel, &port, number)?, wanted);
+        if todo.is_empty() {
+            return Ok(());
+        }
+        carry_out(&self.sysfs, &*self.kernel, &port, (&self.former, &todo))?;
+        // A driver that was bound again creates the interface anew.
+        self.find().map(drop)
     }
 
     /// Returns the function's interface, in the namespace where it was claimed.

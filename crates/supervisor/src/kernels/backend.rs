@@ -25,7 +25,7 @@ use super::network::Network;
 use super::plan::Spec;
 use super::rate_limit::RateLimit;
 use crate::resources::patient_open::LEFT_OVER;
-use functions::{Claims, Functions, HostPorts, links};
+use functions::{Claims, Functions, HostPorts, links, renew};
 
 /// Interval between two attempts while waiting for the cleaner.
 const LOOK: Duration = Duration::from_millis(5);
@@ -261,6 +261,7 @@ impl HostBackend {
     fn change(&mut self, spec: &Spec) -> Result<()> {
         self.sited(|routers, site, journal| {
             let held = routers.get_mut(spec.name()).context("it has gone")?;
+            renew(&held.claims, &held.spec.functions)?;
             let wanted = spec.with_functions(links(&held.claims)).wanted;
             let before = held.router.wanted().clone();
             held.router.apply(wanted, site, &mut *journal)?;
@@ -327,6 +328,7 @@ impl KernelBackend for HostBackend {
             self.adverts.forget(spec.name());
             let renewed = self.sited(|routers, site, journal| {
                 let held = routers.get_mut(spec.name()).context("it has gone")?;
+                renew(&held.claims, &held.spec.functions)?;
                 held.router.restart(site, journal)?;
                 held.rate_limit.follow(&held.router, spec.limit)
             });
@@ -343,6 +345,7 @@ impl KernelBackend for HostBackend {
         let spec = self.held(router)?.spec.clone();
         let was_made = self.sited(|routers, site, journal| match routers.get_mut(router) {
             Some(held) => {
+                renew(&held.claims, &held.spec.functions)?;
                 let is_interface = |step: &Step| matches!(step, Step::Add(Object::Interface(_)));
                 let was_made = held.router.repair(site, journal)?.iter().any(is_interface);
                 held.rate_limit.follow(&held.router, held.spec.limit)?;

@@ -157,6 +157,18 @@ impl Functions {
     }
 }
 
+/// Applies the settings of a router's virtual functions again to those that had vanished and are back.
+///
+/// # Errors
+/// One line: the port refuses a setting.
+pub(super) fn renew(claims: &[(usize, Claim)], wanted: &[(usize, Function)]) -> Result<()> {
+    for (place, claim) in claims {
+        let function = wanted.iter().find(|(of, _)| of == place);
+        function.map_or(Ok(()), |(_, function)| claim.renew(&function.wanted))?;
+    }
+    Ok(())
+}
+
 /// Interface names of claimed virtual functions, by interface position.
 pub(super) fn links(claims: &[(usize, Claim)]) -> impl Iterator<Item = (usize, String)> {
     claims.iter().map(|(place, claim)| (*place, claim.interface().to_owned()))

@@ -87,6 +87,17 @@ impl Igb {
         self.tree.move_away(&address_of_igb(number), &format!("eth0v{number}"));
     }
 
+    /// Removes a function whose interface was in a router, as its driver does.
+    fn vanish(&self, number: u32) {
+        self.tree.remove_function("0000:01:00.0", number, &address_of_igb(number));
+    }
+
+    /// Adds such a function again: a new one, which has none of the former settings.
+    fn come_back(&self, number: u32) {
+        self.tree.add_function_of_igb(number);
+        self.driver.state().functions[number as usize] = Seen { number, ..Seen::default() };
+    }
+
     /// VLANs of the first two functions.
     fn vlans(&self) -> [u16; 2] {
         let state = self.driver.state();
@@ -163,8 +174,8 @@ fn a_refused_setting_gives_back_those_before_it() {
     assert_eq!((igb.vlans(), claims.len()), ([7, 8], 2));
 }
 
-/// Two routers, the first one with this address, in VLANs 7 and 8.
-fn specs(address: &str) -> Vec<Spec> {
+/// Two routers, whose names begin like this, the first one with this address, in VLANs 7 and 8.
+fn specs(of: &str, address: &str) -> Vec<Spec> {
     let router = |name: &str, vlan: u16, address: &str| {
         format!(
             "[[router]]\nname = \"{name}{}\"\nengine = \"kernel\"\n\
@@ -172,7 +183,7 @@ fn specs(address: &str) -> Vec<Spec> {
             process::id()
         )
     };
-    let text = router("vf-a", 7, address) + &router("vf-b", 8, "198.51.100.1");
+    let text = router(&format!("{of}-a"), 7, address) + &router(&format!("{of}-b"), 8, "198.51.100.1");
     let plan = config::parse(&text, "x.toml").unwrap_or_else(|errors| panic!("{errors}"));
     plan::all(&plan).expect("a good plan")
 }
@@ -190,12 +201,12 @@ fn a_router_that_is_changed_keeps_its_function_which_comes_home() {
     let work = || {
         let (journal, folder) = (Box::new(|_: Remains<'_>| ()), igb.tree.at("containers"));
         let mut backend = HostBackend::with_functions(journal, folder, igb.functions());
-        for (number, spec) in (0..).zip(&specs("192.0.2.1")) {
+        for (number, spec) in (0..).zip(&specs("vf", "192.0.2.1")) {
             backend.make(spec).expect("made");
             igb.move_away(number);
         }
         assert!(!has("eth0v0") && !has("eth0v1"), "both are in their routers");
-        let changed = specs("192.0.2.9").remove(0);
+        let changed = specs("vf", "192.0.2.9").remove(0);
         backend.make(&changed).expect("changed");
         assert_eq!(igb.changes(), [in_vlan(0, 7), in_vlan(1, 8)], "their port was asked for nothing more");
         let nics = backend.look(changed.name()).expect("it runs").nics;
@@ -206,6 +217,39 @@ fn a_router_that_is_changed_keeps_its_function_which_comes_home() {
         drop(backend);
         assert!(has("eth0v1"));
         assert_eq!(igb.vlans(), [0, 0]);
+    };
+    host.inside(work).expect("no panic inside");
+}
+
+#[test]
+fn a_function_that_has_vanished_and_is_back_has_its_settings_again() {
+    needs!(Root, Program("ip"));
+    let (host, igb) = (support::Namespace::add("vanished").expect("a namespace"), Igb::new());
+    let ip = |words: &str| host.ip(&words.split(' ').collect::<Vec<_>>()).expect("it is done");
+    let has = |function: &str| host.links().expect("links").iter().any(|link| link == function);
+    let add = || ip("link add eth0v0 type veth peer name far0");
+    add();
+    let work = || {
+        let (journal, folder) = (Box::new(|_: Remains<'_>| ()), igb.tree.at("containers"));
+        let mut backend = HostBackend::with_functions(journal, folder, igb.functions());
+        let spec = specs("back", "192.0.2.1").remove(0);
+        backend.make(&spec).expect("made");
+        igb.move_away(0);
+        // The interface goes with the other end of its pair, wherever it is.
+        ip("link delete far0");
+        igb.vanish(0);
+        let line = format!("{:#}", backend.repair(spec.name()).expect_err("it is not there"));
+        assert!(line.contains("eth0v0") && line.lines().count() == 1, "{line}");
+        assert_eq!(backend.look(spec.name()).expect("it runs").nics.get("wan"), Some(&None));
+        igb.come_back(0);
+        add();
+        assert!(backend.repair(spec.name()).expect("restored"), "it was moved in again");
+        assert_eq!((igb.vlans(), has("eth0v0")), ([7, 0], false));
+        igb.move_away(0);
+        backend.repair(spec.name()).expect("nothing is missing");
+        backend.end(spec.name()).expect("ended");
+        assert_eq!(igb.changes(), [in_vlan(0, 7), in_vlan(0, 7), in_vlan(0, 0)]);
+        assert!(has("eth0v0"));
     };
     host.inside(work).expect("no panic inside");
 }
