@@ -1,6 +1,8 @@
 //! Refused changes are undone, and objects of others stay.
 
-use kernel_router::{MAIN, Origin, PeerNamespace, Route, RouterConfig};
+use std::process::Command;
+
+use kernel_router::{MAIN, Mode, Origin, PeerNamespace, Route, RouterConfig};
 use netlink::{Address, Route as Entered, Settings};
 use netns::Namespace;
 
@@ -177,7 +179,7 @@ fn a_pair_stands_in_a_bridge_and_a_macvlan_on_an_interface() {
     host.pair("eth0", "far");
     let origin =
         Origin::Veth { peer: "outside".to_owned(), at: PeerNamespace::Home, bridge: Some("br0".to_owned()) };
-    let station = Origin::Macvlan { parent: "eth0".to_owned(), mode: kernel_router::Mode::Bridge };
+    let station = Origin::Macvlan { parent: "eth0".to_owned(), mode: Mode::Bridge };
     let mut wan = interface("eth0", station, [10, 0, 0, 1]);
     wan.mac = Some([2, 0, 0, 0, 0, 5]);
     wan.mtu = Some(1300);
@@ -193,9 +195,37 @@ fn a_pair_stands_in_a_bridge_and_a_macvlan_on_an_interface() {
     assert!(!has(&kernel, "outside") && has(&kernel, "eth0"));
 }
 
+#[test]
+fn a_macvlan_has_the_mode_of_its_file() {
+    support::needs!(Root, Program("ip"));
+    for mode in [Mode::Private, Mode::Vepa, Mode::Bridge, Mode::Passthru] {
+        let mut host = Host::new(&[]);
+        let lower = host.pair("eth0", "far");
+        let wanted = |name: &str, mode| {
+            let origin = Origin::Macvlan { parent: "eth0".to_owned(), mode };
+            RouterConfig::new(name, vec![interface("wan", origin, OWN)])
+        };
+        let router = host.start(wanted("edge", mode)).expect("started");
+        let wan = router.namespace().netlink().expect("a socket").link("wan").expect("a link");
+        assert_eq!(wan.mac == lower.mac, mode == Mode::Passthru, "{mode:?}: {wan:?}");
+        let show = || Command::new("ip").args(["-d", "link", "show", "wan"]).output();
+        let shown = router.namespace().within(show).expect("inside").expect("it ends");
+        let (shown, word) = (String::from_utf8_lossy(&shown.stdout), format!("{mode:?}").to_lowercase());
+        assert!(shown.contains(&format!("macvlan mode {word}")), "{shown}");
+        // Only passthru needs the interface for itself.
+        match host.start(wanted("other", Mode::Bridge)) {
+            Ok(_) => assert_ne!(mode, Mode::Passthru),
+            Err(refused) => {
+                let line = refused.to_string();
+                assert!(mode == Mode::Passthru && line.contains("has one in mode passthru"), "{line}");
+            }
+        }
+    }
+}
+
 /// Creates the bridge `br0`. Prints a message and returns false if that is not possible.
 fn bridge(host: &Host) -> bool {
-    let add = || std::process::Command::new("ip").args(["link", "add", "br0", "type", "bridge"]).status();
+    let add = || Command::new("ip").args(["link", "add", "br0", "type", "bridge"]).status();
     let made = host.home.within(add).expect("inside").is_ok_and(|status| status.success());
     if !made {
         println!("SKIPPED: no bridge can be made");
