@@ -1,6 +1,6 @@
-//! Objective: a container router (`engine = "lxc"`) forwards both families in a container that Debian's LXC starts. It can be shown, changed
-//! and restarted like other routers, is started again when its container dies, and leaves nothing behind, also after SIGKILL.
-//! Interfaces that somebody deletes or pulls out are made again. Without LXC a one-line error names the package.
+//! Objective: a container router (`engine = "lxc"`) forwards both families in a container that Debian's LXC starts. It can be shown,
+//! changed, traced, limited and restarted like other routers, is started again when its container dies, and leaves nothing behind, also
+//! after SIGKILL. Interfaces that somebody deletes or pulls out are made again. Without LXC a one-line error names the package.
 
 use std::path::Path;
 use std::process::Command;
@@ -41,6 +41,7 @@ fn launch(home: &Namespace, folder: &Path) -> Running {
 
 mod alone {
     mod all {
+        use std::net::UdpSocket;
         use std::thread;
         use std::time::Instant;
 
@@ -298,6 +299,50 @@ mod alone {
             plug_in_both(&stage, &west, &east);
             ipv6_passes(&west, &east);
             [&west, &east].iter().for_each(|host| host.silence_six().expect("it is silent"));
+            stage.finish_troubled(vec![west, east]).expect("nothing is left");
+        }
+
+        #[test]
+        fn its_packets_are_traced_and_limited() {
+            support::needs!(
+                Root,
+                Program("ip"),
+                Program("busybox"),
+                Program("nsenter"),
+                Program("lxc-start")
+            );
+            let (stage, west, east) = start(FILE);
+            wait_until_it_runs(0);
+            plug_in_both(&stage, &west, &east);
+            let send = || {
+                let send = || {
+                    let socket = UdpSocket::bind("0.0.0.0:0").expect("a socket");
+                    let _ = socket.send_to(b"somebody there?", "198.51.100.2:7041");
+                };
+                west.inside(send).expect("the namespace");
+            };
+            let mut command = Command::new(RINGROAD);
+            command.args(["trace", "t41.west", "--port", "7041"]);
+            command.args(["--count", "1", "--seconds", "50", "--json"]);
+            let mut trace = Running::start(&mut command).expect("it starts");
+            wait_for(|| {
+                send();
+                trace.ended().expect("it can be looked at").then_some(())
+            });
+            let done = trace.wait(PATIENCE).expect("it has ended");
+            assert!(done.status.success(), "{}", done.stderr);
+            let traced: Value =
+                serde_json::from_str(done.stdout.lines().next().expect("a packet")).expect("JSON");
+            assert_eq!(traced["fate"]["left"]["nic"], "t41.east", "{traced}");
+            said(&["set", "t41", "limit=10pps"]);
+            let counted = stage.wait_for_counters(|counters| {
+                (0..20).for_each(|_| send());
+                let of_limit = |name: &str| counters.get(&format!("t41.west.limit.{name}"));
+                of_limit("passed") > 0 && of_limit("drop_limit") > 0
+            });
+            counted.expect("some pass, and some do not");
+            said(&["set", "t41", "limit=none"]);
+            ping(west.command("busybox"), 3, &["198.51.100.2"]).expect("answers");
             stage.finish_troubled(vec![west, east]).expect("nothing is left");
         }
 
