@@ -8,7 +8,7 @@ use kernel_router::{
     Interface, Neighbour, Origin, PeerNamespace, Queue, QueueKind, Router, RouterConfig, Surroundings,
     interface_sysctl,
 };
-use netlink::Settings;
+use netlink::{Generic, Settings};
 use netns::Namespace;
 
 use crate::host::{Host, default_route, has, interface, prefix, veth, wait_for};
@@ -31,6 +31,13 @@ fn socket(station: &Namespace, own: [u8; 4]) -> UdpSocket {
 
 const ALICE: [u8; 4] = [10, 0, 1, 2];
 const BOB: [u8; 4] = [10, 0, 2, 2];
+
+/// Returns true if the end of a pair in a station leaves the division of long TCP segments to the receiver (TSO).
+fn has_tso(station: &Namespace) -> bool {
+    let index = station.netlink().expect("a socket").link("eth0").expect("a link").index;
+    let active = station.within(|| Generic::open().and_then(|kernel| kernel.features(index)));
+    active.expect("inside").expect("features").iter().any(|name| name == "tx-tcp-segmentation")
+}
 
 /// Returns true if a datagram from Alice reaches Bob within some attempts: the first ones may be lost during neighbour
 /// resolution.
@@ -122,6 +129,8 @@ fn a_pair_whose_receive_work_is_threads_forwards() {
     assert!(router.plan(router.wanted()).expect("a plan").is_empty(), "it is so");
     let sysfs = router.namespace().sysfs().expect("a sysfs");
     assert_eq!(sysfs.read("class/net/wan/threaded").expect("read"), "1");
+    assert!(!has_tso(&host.others["alice"]), "such frames would bypass the threads");
+    assert!(has_tso(&host.others["bob"]));
     // Kernel threads may be hidden by the PID namespace.
     for thread in router.threads().expect("threads") {
         assert_eq!(thread.interface, "wan");
@@ -132,6 +141,7 @@ fn a_pair_whose_receive_work_is_threads_forwards() {
     assert_eq!(lost.keys().collect::<Vec<_>>(), ["wan"], "the other pair has no queue");
     host.apply(&mut router, &edge(|_| {})).expect("applied");
     assert_eq!(sysfs.read("class/net/wan/threaded").expect("read"), "0");
+    assert!(has_tso(&host.others["alice"]));
     assert!(router.threads().expect("threads").is_empty());
     assert!(reaches(&host), "nothing comes through");
 }
