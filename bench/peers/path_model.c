@@ -6,7 +6,7 @@
 // addresses. Other work of a real router is missing from the model: no second direction, no notifications, no checks of data that a
 // guest might write, no counters, no neighbours, and nothing else to check between two bursts.
 //
-// path_model SECONDS: prints packets a second.
+// path_model SECONDS: prints packets a second, of 64 octets each.
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <sched.h>
@@ -18,7 +18,7 @@
 #include <sys/mman.h>
 #include <time.h>
 
-enum { ENTRIES = 1024, BURST = 64, BUFFERS = 4096, STRIDE = 2048, HEADER = 12, FRAME = 60, FLOWS = 256, AHEAD = 8 };
+enum { ENTRIES = 1024, BURST = 64, BUFFERS = 4096, STRIDE = 2048, HEADER = 12, FRAME = 64, FLOWS = 256, AHEAD = 8 };
 enum { RX, TX, RINGS };
 
 struct descriptor { uint64_t address; uint32_t length; uint16_t flags, next; };
@@ -39,7 +39,7 @@ struct next_hop { uint8_t addresses[12]; };
 static struct memory *memory;
 static uint32_t *routes; // by the first 24 bits of the destination
 static struct next_hop next_hops[256];
-static uint8_t frames[FLOWS][64];
+static uint8_t frames[FLOWS][FRAME];
 static _Alignas(128) atomic_int stop;
 
 static double now(void) {
@@ -186,10 +186,10 @@ static int take(struct device *device, struct ring *ring, unsigned *bad) {
 static void make_frames(void) {
 	for (int flow = 0; flow < FLOWS; flow++) {
 		uint8_t *f = frames[flow];
-		static const uint8_t start[] = { 2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 0xaa, 8, 0, 0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17, 0, 0, 198, 18, 0, 2 };
+		static const uint8_t start[] = { 2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 0xaa, 8, 0, 0x45, 0, 0, 50, 0, 0, 0, 0, 64, 17, 0, 0, 198, 18, 0, 2 };
 		memcpy(f, start, sizeof start);
 		f[30] = 198, f[31] = 18, f[32] = 1 + flow % 100, f[33] = flow;
-		f[35] = 7, f[37] = 9, f[39] = 26;
+		f[35] = 7, f[37] = 9, f[39] = 30;
 		uint16_t sum = ~sum_of_header(f);
 		memcpy(f + 24, &sum, 2);
 	}
