@@ -1,6 +1,6 @@
-//! `[[group]]`: many routers that are one router outside. The plan has the group as the file writes it, with one router as the
-//! pattern of its members, and the members themselves as routers named `NAME_0`, `NAME_1`, …: who starts, places and watches routers
-//! needs to know nothing of groups.
+//! `[[group]]`: many routers that are one router to everybody outside. The plan contains the group as the file writes it, with one router
+//! as the pattern of its members, and the members themselves as routers named `NAME_0`, `NAME_1`, …: code that starts, places and watches
+//! routers needs to know nothing of groups.
 //!
 //! * `kind = "parallel"`: each member is plugged into the links of the group, and owns a part of their queues.
 //! * `kind = "multistage"`: balancers are plugged into them; the members, its back ends, into an interconnection behind those. Balancers
@@ -42,7 +42,7 @@ const QUEUES_EACH: u32 = 4;
 /// What stands between the name of a group and the number of a member. No name in a file has it, and it is none of the signs that
 /// part names: counters and labels such as `core_0.wan` are read as those of any router.
 const BEFORE_NUMBER: char = '_';
-/// What stands before the number of a balancer that is a virtual machine.
+/// Letters before the number of a balancer that is a virtual machine.
 const BALANCER: &str = "lb";
 
 /// A group.
@@ -52,17 +52,17 @@ pub struct Group {
     pub name: String,
     /// How it is built.
     pub kind: GroupKind,
-    /// How many members it has now.
+    /// Current number of members.
     pub members: u32,
-    /// How many of them, the youngest, are parked: they sleep, and get no frames.
+    /// Number of members that are parked, those with the highest numbers: they sleep, and get no frames.
     pub parked: u32,
-    /// How many of them are to be parked at any time, as far as it may have so many: spare members, the next ones that wake.
+    /// Number of spare members: so many should be parked at any time, as far as the group may have them; they are the next ones to wake.
     pub spare: u32,
     /// How frames are spread over them.
     pub spread: Spread,
-    /// Between which numbers of members it follows the load; none: it does not.
+    /// How the number of members follows the load; `None`: it does not.
     pub scale: Option<Scale>,
-    /// The router that it is outside, with the group's name. Members are like it.
+    /// The router that the group is to everybody outside, with the group's name: the pattern of its members.
     pub pattern: Router,
 }
 
@@ -76,16 +76,16 @@ pub enum GroupKind {
 }
 
 impl GroupKind {
-    /// The keys that say how many members there are.
+    /// Keys for the number of members.
     pub const MEMBERS_KEYS: [&str; 2] = ["members", "backends"];
 
-    /// The key that says how many balancers there are.
+    /// Key for the number of balancers.
     pub const BALANCERS_KEY: &str = "balancers";
 
-    /// The key that says how many of them are awake. It is no key of files.
+    /// Key for the number of members that are awake; not for files.
     pub const AWAKE_KEY: &str = "awake";
 
-    /// The key that says how many spare members there are.
+    /// Key for the number of spare members.
     pub const SPARE_KEY: &str = "spare";
 
     /// Its name in files.
@@ -97,24 +97,24 @@ impl GroupKind {
     }
 }
 
-/// What is before the back ends of a multistage group.
+/// Stages before the back ends of a multistage group.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stages {
-    /// How many balancers there are.
+    /// Number of balancers.
     pub balancers: u32,
-    /// What a balancer is.
+    /// Kind of the balancers.
     pub balancer: Balancer,
-    /// What joins balancers and back ends.
+    /// Network between balancers and back ends.
     pub interconnect: Interconnect,
-    /// Back ends on other hosts, beside the members here, that a bridge leads to.
+    /// Number of back ends on other hosts that a bridge leads to, besides the members here.
     pub remote: u32,
-    /// Tunnels to back ends on other hosts, one for each of them, as they are for the first NIC.
+    /// Tunnels to back ends on other hosts: for each of them the tunnel of its first NIC.
     pub tunnels: Vec<Attach>,
-    /// CPUs that the threads of balancers are pinned to that are virtual machines; none: those of the group, from their end.
+    /// CPUs for the threads of balancers that are virtual machines; none: those of the group, from their end.
     pub pin: Pin,
 }
 
-/// What a balancer is.
+/// Kind of balancer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Balancer {
     /// A port of the run's own switch.
@@ -134,7 +134,7 @@ impl Balancer {
     }
 }
 
-/// What joins balancers and back ends.
+/// Network between balancers and back ends.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Interconnect {
     /// A switch of the run for each NIC of the group.
@@ -147,7 +147,7 @@ pub enum Interconnect {
 /// How frames are spread over members.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Spread {
-    /// By flow, both directions together where we choose: what belongs together stays in order.
+    /// By flow, in both directions alike where the choice is ours: the frames of a flow stay in order.
     #[default]
     Flow,
     /// One by one: members are loaded alike, and frames of a flow overtake each other.
@@ -167,23 +167,23 @@ impl Spread {
 /// How the number of members follows the load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Scale {
-    /// Members at least.
+    /// Minimum number of members.
     pub min: u32,
-    /// Members at most.
+    /// Maximum number of members.
     pub max: u32,
-    /// How busy a member is to be at most, in thousandths of its time.
+    /// Maximum load of a member, in thousandths of its time.
     pub target: u32,
-    /// What becomes of members that it does not need.
+    /// What happens to members that the load does not need.
     pub surplus: Surplus,
 }
 
-/// What becomes of members that the load does not need.
+/// What happens to members that the load does not need.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Surplus {
-    /// They sleep with everything that they have, and wake in milliseconds.
+    /// They sleep, keep all that they have, and wake within milliseconds.
     #[default]
     Park,
-    /// They end, and their memory is free.
+    /// They end, and their memory is freed.
     End,
 }
 
@@ -198,14 +198,14 @@ impl Surplus {
 }
 
 impl Stages {
-    /// How many back ends are on other hosts.
+    /// Returns the number of back ends on other hosts.
     pub fn elsewhere(&self) -> u32 {
         self.remote.saturating_add(self.tunnels.len() as u32)
     }
 }
 
 impl Group {
-    /// The key that says how many members there are.
+    /// Returns the key for the number of members.
     pub const fn members_key(&self) -> &'static str {
         match self.kind {
             GroupKind::Parallel => GroupKind::MEMBERS_KEYS[0],
@@ -213,62 +213,62 @@ impl Group {
         }
     }
 
-    /// How many members are not parked: one at least.
+    /// Returns the number of members that are not parked, at least one.
     pub fn awake(&self) -> u32 {
         self.members.saturating_sub(self.parked).max(1)
     }
 
-    /// Numbers of those that are parked.
+    /// Returns the numbers of the parked members.
     pub fn parked_members(&self) -> std::ops::Range<u32> {
         self.awake()..self.members.max(self.awake())
     }
 
-    /// How many of those that are parked are its spare ones.
+    /// Returns how many of the parked members are spare ones.
     pub fn spares(&self) -> u32 {
         self.parked.min(self.spare)
     }
 
-    /// Whether it has fewer spare members than it is to have, and may have more.
+    /// Returns true if it has fewer spare members than it should, and may have more.
     pub fn lacks_spares(&self) -> bool {
         self.members < self.with_parked(self.spare)
     }
 
-    /// With its spare members beside those that there are.
+    /// Returns the group with its spare members added.
     fn with_spares(self) -> Self {
         let members = self.with_parked(self.spare);
         Self { members, parked: members - self.awake(), ..self }
     }
 
-    /// How many members it has in all if so many are parked beside those that are awake, as far as it may have so many.
+    /// Returns the number of all members if this many are parked besides those that are awake, as far as it may have so many.
     fn with_parked(&self, parked: u32) -> u32 {
         let most = MOST_MEMBERS.saturating_sub(self.remote_members().count() as u32);
         let most = self.scale.map_or(most, |scale| scale.max);
         self.awake().saturating_add(parked).min(most.max(self.awake()))
     }
 
-    /// Most members that it may have while it runs.
+    /// Returns the maximum number of members that it may have while it runs.
     pub fn most(&self) -> u32 {
         self.scale.map_or(self.members, |scale| scale.max.max(self.members))
     }
 
-    /// How many queues a link of a parallel group has for its life, which its members own: what a link was made with stays, however
-    /// many members come.
+    /// Returns the number of queues of a link of a parallel group, which its members own. It is fixed when the link is made, however many
+    /// members are added.
     pub fn queues(&self) -> u32 {
         (self.most() * QUEUES_EACH).next_power_of_two().min(MOST_QUEUES)
     }
 
-    /// What the group wants of the link that a NIC of its pattern is plugged into: a queue for its balancer, or those that members own.
+    /// Returns the requirements on the link of a NIC of the pattern: a queue for the balancer, or those that members own.
     pub fn wanted(&self, nic: &Nic) -> NicRequirements {
         let is_parallel = self.kind == GroupKind::Parallel;
         let queues = match nic.attach.kind() {
             _ if !is_parallel => 1,
-            // A NIC has the queues that it has: one at least for each member, and the others are dealt out over those.
+            // The number of a NIC's queues is given: at least one for each member; members share the rest.
             "xdp" => self.most().max(2) as usize,
             _ => self.queues() as usize,
         };
         let in_turn = is_parallel && self.spread == Spread::RoundRobin;
         let wanted = match self.pattern.is_in_kernel() {
-            // Who is plugged in is a balancer.
+            // It is the link of a balancer.
             true => NicRequirements {
                 router: self.name.clone(),
                 ..self.machine(0).wanted(&machines::outside(nic))
@@ -278,7 +278,7 @@ impl Group {
         NicRequirements { queues, in_turn, mtu: nic.mtu, ..wanted }
     }
 
-    /// How many balancers it has: none where members own the queues of links.
+    /// Returns the number of its balancers, 0 if members own the queues of links.
     pub fn balancers(&self) -> u32 {
         match &self.kind {
             GroupKind::Parallel => 0,
@@ -286,28 +286,28 @@ impl Group {
         }
     }
 
-    /// The names of its threads that move frames to members: a balancer each, but for those that are virtual machines.
+    /// Returns the names of its threads that move frames to members: one for each balancer that is no virtual machine.
     pub fn balancer_threads(&self) -> Vec<String> {
         let threads = if self.has_machines() { 0 } else { self.balancers() };
         (0..threads).map(|number| format!("{}/{BALANCER}{number}", self.name)).collect()
     }
 
-    /// Whether its balancers are virtual machines.
+    /// Returns true if its balancers are virtual machines.
     pub fn has_machines(&self) -> bool {
         matches!(&self.kind, GroupKind::Multistage(stages) if stages.balancer == Balancer::Vm)
     }
 
-    /// The name of a balancer that is a virtual machine.
+    /// Returns the name of a balancer that is a virtual machine.
     pub fn balancer(&self, number: u32) -> String {
         format!("{}{BEFORE_NUMBER}{BALANCER}{number}", self.name)
     }
 
-    /// The name of a member.
+    /// Returns the name of a member.
     pub fn member(&self, number: u32) -> String {
         format!("{}{BEFORE_NUMBER}{number}", self.name)
     }
 
-    /// Numbers of the members that run on other hosts: from the highest number down, so that they stay whatever number of others there is.
+    /// Returns the numbers of the members on other hosts: the highest ones, so that they do not depend on the number of others.
     pub fn remote_members(&self) -> impl Iterator<Item = u32> + use<> {
         let remote = match &self.kind {
             GroupKind::Parallel => 0,
@@ -316,21 +316,21 @@ impl Group {
         (0..remote.min(MOST_MEMBERS)).map(|number| MOST_MEMBERS - 1 - number)
     }
 
-    /// Whether a name is that of a member that the data plane does not serve: a kernel router, or one on another host.
+    /// Returns true if a name is that of a member that the data plane does not serve: a kernel router, or one on another host.
     pub fn is_elsewhere(&self, name: &str) -> bool {
-        // Whatever number of them there is now.
+        // Independent of their current number.
         let in_kernel = if self.pattern.is_in_kernel() { 0..MOST_MEMBERS } else { 0..0 };
         in_kernel.chain(self.remote_members()).any(|number| self.member(number) == name)
     }
 
-    /// The addresses of a member's NICs, in the order of the file.
+    /// Returns the Ethernet addresses of a member's NICs, in the order of the file.
     pub fn stations(&self, number: u32) -> impl Iterator<Item = Mac> + '_ {
         let (is_apart, name) = (self.is_apart(), self.member(number));
         let of = move |nic: &Nic| if is_apart { Mac::derived(&name, &nic.name) } else { nic.mac };
         self.pattern.nics.iter().map(of)
     }
 
-    /// What the data plane need not know of it: where threads are and how they are scheduled.
+    /// Removes what the data plane need not know: the placement and scheduling of threads.
     pub(crate) fn forget_threads(&mut self) {
         let pattern = &mut self.pattern;
         (pattern.pin, pattern.affinity, pattern.sched, pattern.guarantee) = Default::default();
@@ -340,22 +340,22 @@ impl Group {
     }
 }
 
-/// What a router is in a group.
+/// Part of a router in a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
-    /// The member of this number.
+    /// The member with this number.
     Member(u32),
-    /// The balancer of this number, a virtual machine.
+    /// The balancer with this number, a virtual machine.
     Balancer(u32),
 }
 
 impl Router {
-    /// The group that it is a member of, and its number there.
+    /// Returns the group that it is a member of, and its number there.
     pub fn membership(&self) -> Option<(&str, u32)> {
         membership(&self.name)
     }
 
-    /// The group that it is a balancer of, and its number there.
+    /// Returns the group that it is a balancer of, and its number there.
     pub fn balancing(&self) -> Option<(&str, u32)> {
         match part(&self.name)? {
             (group, Part::Balancer(number)) => Some((group, number)),
@@ -363,13 +363,13 @@ impl Router {
         }
     }
 
-    /// The group that it is a member or a balancer of.
+    /// Returns the group that it is a member or a balancer of.
     pub fn group(&self) -> Option<&str> {
         part(&self.name).map(|(group, _)| group)
     }
 }
 
-/// The group that a router of this name is a part of, and which one.
+/// Returns the group that a router with this name is part of, and its part.
 fn part(router: &str) -> Option<(&str, Part)> {
     let (group, number) = router.rsplit_once(BEFORE_NUMBER)?;
     let part = match number.strip_prefix(BALANCER) {
@@ -379,7 +379,7 @@ fn part(router: &str) -> Option<(&str, Part)> {
     Some((group, part))
 }
 
-/// The group that a router of this name is a member of, and its number there.
+/// Returns the group that a router with this name is a member of, and its number there.
 fn membership(router: &str) -> Option<(&str, u32)> {
     match part(router)? {
         (group, Part::Member(number)) => Some((group, number)),
@@ -387,35 +387,35 @@ fn membership(router: &str) -> Option<(&str, u32)> {
     }
 }
 
-/// Whether a router is what a name stands for: the router of this name, or a member or balancer of that group.
+/// Returns true if a name stands for a router: it is the router's, or that of the group that it is a member or balancer of.
 pub fn is_meant(router: &str, name: &str) -> bool {
     router == name || part(router).is_some_and(|(group, _)| group == name)
 }
 
-/// Whether a router forwards for what a name stands for: the router of this name, or a member of that group.
+/// Returns true if a router forwards for a name: it is the router's, or that of the group that it is a member of.
 pub fn is_forwarding_for(router: &str, name: &str) -> bool {
     router == name || membership(router).is_some_and(|(group, _)| group == name)
 }
 
 impl Plan {
-    /// The names that it takes on a host: those of its routers, members of groups among them, and of its groups.
+    /// Returns the names that it takes on a host: those of its routers, members of groups included, and of its groups.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         let routers = self.routers.iter().map(|router| router.name.as_str());
         routers.chain(self.groups.iter().map(|group| group.name.as_str()))
     }
 
-    /// The group of this name.
+    /// Returns the group with this name.
     pub fn group(&self, name: &str) -> Option<&Group> {
         self.groups.iter().find(|group| group.name == name)
     }
 
-    /// Whether a name is that of a member of a group that runs on another host.
+    /// Returns true if a name is that of a member of a group on another host.
     pub fn is_remote(&self, name: &str) -> bool {
         let is_its = |group: &Group| group.remote_members().any(|number| group.member(number) == name);
         self.groups.iter().any(is_its)
     }
 
-    /// The members of a group, by number.
+    /// Returns the members of a group, by number.
     pub fn members<'p>(&'p self, group: &'p str) -> impl Iterator<Item = &'p Router> {
         let is_its = move |router: &&Router| router.membership().is_some_and(|(own, _)| own == group);
         self.routers.iter().filter(is_its)

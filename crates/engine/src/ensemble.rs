@@ -1,22 +1,22 @@
-//! Many routers that are one outside, as they run here: a group's links, what is done for all members at once, who is alive, and who owns
-//! which queue.
+//! Running groups: routers that are one to everybody outside. A group's links, the work done for all members at once, which members are
+//! alive, and which of them owns which queue.
 //!
 //! ```text
 //!  link (TAP, port of a switch)             here                                    member
-//!   queue 0..Q --> owned by members --> ARP is heard by `Hosts` ---- the rest ----> NIC
-//!                                            |         ^   `---- what hosts say --> NIC
+//!   queue 0..Q --> owned by members --> ARP to `Hosts` ------------- the rest ----> NIC
+//!                                            |         ^   `---- replies of hosts -> NIC
 //!                                            v         |
-//!   any queue <---------------------- answers, one question --- ARP, probes taken out <-- NIC
+//!   any queue <---------------------- replies, one request --- ARP, probes taken out <-- NIC
 //!
 //!   likewise neighbour discovery, by `Nodes`
 //!                                                      |
 //!                      round (10 ms): a probe into each NIC; Judge -> Roster -> Assignment -> owners
 //! ```
 //!
-//! Behind a balancer (`kind = "multistage"`) members have buckets of its table in the place of queues, and a thread of the group reads the
-//! link; or, with `balancer = "vm"`, a virtual machine does ([`front`]), which is judged like members are ([`machines`]). What is decided is
-//! decided by [`group`]; this is what carries it out. It knows nothing of a member's engine, and changes nothing in it: members forward
-//! probes by a route, and ask for neighbours by ARP, or where they have one table of them by their desks (`neighbours`).
+//! Behind a balancer (`kind = "multistage"`) members have buckets of its table in place of queues, and a thread of the group reads the
+//! link, or with `balancer = "vm"` a virtual machine ([`front`]), which is judged like members ([`machines`]). Decisions are made by
+//! [`group`] and carried out here, independently of the members' engines: members forward probes by a route, and resolve neighbours by ARP
+//! or, if they share one table, by questions at their desks (`neighbours`).
 
 mod awaited;
 mod balancers;
@@ -96,37 +96,38 @@ use way::Way;
 /// Octets of a frame up to the end of its ARP packet.
 const ARP_FRAME: usize = ethernet::HEADER + arp::LEN;
 
-/// A group that runs here. It goes with the last of its members.
+/// A running group. It ends with the last of its members.
 pub(crate) struct Ensemble {
     core: Arc<Core>,
-    /// As the plan had it when it began.
+    /// The group, as in the plan when it started.
     group: Group,
     timer: Timer,
     _counting: CounterRegistration,
 }
 
-/// What its timer and the threads of its members share.
+/// State that its timer and the threads of its members share.
 struct Core {
     name: String,
     links: Vec<Link>,
     probes: Probes,
-    /// What times are counted from. A group that takes the place of another one counts on: both write times into one neighbour table.
+    /// Origin of its times. A group that replaces another one keeps its origin: both write times into one neighbour table.
     began: Instant,
-    /// Numbers of those that are to be parked.
+    /// Numbers of the members to be parked.
     parked: Mutex<Range<u32>>,
-    /// Those that there are, by number.
+    /// Existing members by number.
     members: Mutex<BTreeMap<u16, Weak<Member>>>,
-    /// Behind balancers that are virtual machines all members are there that the plan has, served here or not.
+    /// All members of the plan, served here or not, behind balancers that are virtual machines; else empty.
     enrolled: Mutex<Vec<Arc<Member>>>,
     board: Mutex<Board>,
-    /// Number of the member that advertises the group as a router, so that none that moves frames waits for the board; or [`round::NO_LEAD`].
+    /// Number of the member that advertises the group as a router, or [`round::NO_LEAD`]. Here, so that threads that move frames do not
+    /// wait for the board.
     lead: AtomicU32,
-    /// Has the timer come before the next round is due.
+    /// Wakes the timer before the next round is due.
     bell: Bell,
     balancers: Balancers,
-    /// Balancers that are virtual machines; none: they are not.
+    /// Balancers, if they are virtual machines.
     machines: Option<Machines>,
-    /// Its neighbour table, where its members have one in common, and their desks.
+    /// The neighbour table that its members share, if they do, and their desks.
     tables: Tables,
     asked: Mutex<Asked>,
     shortage: Mutex<CommonShortage>,
@@ -139,25 +140,25 @@ impl Core {
         self.members.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Those that there are.
+    /// Returns the existing members.
     fn live(&self) -> BTreeMap<u16, Arc<Member>> {
         let mut members = self.members();
         members.retain(|_, member| member.strong_count() > 0);
         members.iter().filter_map(|(number, member)| Some((*number, member.upgrade()?))).collect()
     }
 
-    /// The control plane at each link, if there is one.
+    /// Returns the control plane at each link, if there is one.
     fn voices(&self) -> impl Iterator<Item = &Voice> {
         self.links.iter().filter_map(|link| link.voice.as_ref())
     }
 
-    /// What has passed since it began.
+    /// Returns the time since its origin.
     fn now(&self) -> Duration {
         self.began.elapsed()
     }
 
-    /// The network has sent an ARP frame to a NIC; whether it was for us and not for the member that has it. What is answered leaves
-    /// by `out`.
+    /// Handles an ARP frame from the network at a NIC; returns true if it is handled here and not passed to the member. Replies leave by
+    /// `out`.
     fn hears_network(&self, nic: usize, frame: &Frame<'_>, out: &dyn Sink) -> bool {
         let Some((link, segment, packet)) = self.arp_of(nic, frame) else { return false };
         let now = self.now();
@@ -175,7 +176,7 @@ impl Core {
         true
     }
 
-    /// A member has sent an ARP frame by a NIC; whether that stays here.
+    /// Handles a member's ARP frame at a NIC; returns true if it is not passed to the network.
     fn hears_member(&self, (member, nic): (u16, usize), frame: &Frame<'_>) -> bool {
         let Some((link, segment, packet)) = self.arp_of(nic, frame) else { return false };
         let heard = segment.hosts().hear_member(member, &packet, self.now());
@@ -190,7 +191,7 @@ impl Core {
         !heard.goes_on || is_apart
     }
 
-    /// The ARP packet of a frame at a NIC, and where it is heard.
+    /// Parses the ARP packet of a frame at a NIC; returns it with its link and segment.
     fn arp_of(&self, nic: usize, frame: &Frame<'_>) -> Option<(&Link, &Segment, arp::Packet)> {
         let mut octets = [0; ARP_FRAME + vlan::MOST * vlan::TAG];
         let len = frame.octets().copy_to_slice(&mut octets);
@@ -202,7 +203,7 @@ impl Core {
         Some((link, segment, packet))
     }
 
-    /// Tells members what a neighbour says, where there is something to tell.
+    /// Delivers a neighbour's message to members, if there is one.
     fn tell<const N: usize>(&self, (nic, segment): (usize, &Segment), told: Option<(u64, [u8; N])>) {
         let Some((to, mut spoken)) = told else { return };
         for (number, member) in self.live() {
@@ -212,7 +213,7 @@ impl Core {
         }
     }
 
-    /// Puts a frame into a NIC of a member, if that is served; where it has an address of its own, for that.
+    /// Delivers a frame to a NIC of a member, if it is served, with the NIC's own Ethernet address as the destination, if it has one.
     fn put_into(&self, member: &Member, nic: usize, octets: &mut [u8]) {
         let front = self.front(nic);
         if front.is_some() {
@@ -229,7 +230,7 @@ impl Core {
         }
     }
 
-    /// Follows those settings of its group that may change while it runs.
+    /// Adopts those settings of its group that may change while it runs.
     fn follow(&self, group: &Group) {
         self.balancers.follow(group);
         self.machines.iter().for_each(|machines| machines.follow(group));
@@ -239,11 +240,11 @@ impl Core {
         self.pull(group, |_| true);
         self.set_neighbours(group);
         self.set_gateways(group);
-        // Members that are to wake are not kept waiting for the next round.
+        // Members that are to wake do not wait for the next round.
         self.bell.ring();
     }
 
-    /// Adds a member that is not there.
+    /// Adds a member.
     fn add_member(&self, group: &Group, (name, number): (&str, u16)) -> Option<Arc<Member>> {
         let member = if self.machines.is_some() {
             let member = Arc::new(group_member(group, number.into())?);
@@ -261,7 +262,7 @@ impl Core {
         self.enrolled.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has those members be there that a group has, and balancers know their addresses, where these are virtual machines.
+    /// Adopts the members of a group, and their addresses for the balancers' tables, if balancers are virtual machines.
     fn enrol(&self, group: &Group) {
         if self.machines.is_none() {
             return;
@@ -280,7 +281,7 @@ impl Core {
         *enrolled = now;
     }
 
-    /// Pulls cables out and plugs them in as its group has them, as far as they are meant.
+    /// Adopts for the selected NICs whether their cables are pulled.
     fn pull(&self, group: &Group, is_meant: impl Fn(&Nic) -> bool) {
         for (link, nic) in self.links.iter().zip(&group.pattern.nics).filter(|(_, nic)| is_meant(nic)) {
             link.set_pulled(nic.is_pulled());
@@ -288,26 +289,26 @@ impl Core {
     }
 }
 
-/// The ARP packet of a frame that has one.
+/// Parses the ARP packet of a frame.
 fn packet_of(frame: &Frame<'_>) -> Option<arp::Packet> {
     let octets = frame.octets().read::<ARP_FRAME>(0)?;
     arp::Packet::parse(&octets[ethernet::HEADER..]).ok()
 }
 
-/// Sends one frame; how many were taken.
+/// Sends one frame; returns the number of frames accepted.
 fn deliver(sink: &dyn Sink, octets: &mut [u8]) -> u64 {
     sink.deliver(&[Frame::new(Bytes::from_slice(octets))]) as u64
 }
 
-/// A member of a group with the addresses that it has behind balancers.
+/// Creates a member of a group with the addresses that it has behind balancers.
 fn group_member(group: &Group, number: u32) -> Option<Member> {
     let stations = group.stations(number).map(|station| frame::Mac(station.0)).collect();
     Some(Member::new(&group.member(number), u16::try_from(number).ok()?, stations))
 }
 
 impl Ensemble {
-    /// Finds or makes what the NICs of a group are plugged into, and begins to look after members. What goes on from one that was
-    /// there `before` it is plugged into nothing else.
+    /// Finds or creates the attachments of a group's NICs, and begins to look after members. An attachment of the group that was there
+    /// `before` stays in use.
     fn start(
         group: &Group,
         found: (&[Arc<Switch>], &mut HostServices, Option<&Self>),
@@ -320,7 +321,7 @@ impl Ensemble {
         Ok(Arc::new(Self { core, group: group.clone(), timer, _counting: registration }))
     }
 
-    /// What there is of a group before anybody looks after it.
+    /// Creates the shared state of a group, before its timer.
     fn core(
         group: &Group,
         (switches, supplies, before): (&[Arc<Switch>], &mut HostServices, Option<&Self>),
@@ -357,18 +358,18 @@ impl Ensemble {
         Ok(core)
     }
 
-    /// Whether it can be this group: members come and go, the settings that [`Core::follow`] knows change, and all else stays for its
-    /// life.
+    /// Returns true if it can become this group: members and the settings that [`Core::follow`] adopts may change, everything else is fixed
+    /// while it runs.
     fn is_of(&self, group: &Group) -> bool {
         shape(&self.group) == shape(group)
     }
 
-    /// The group in a plan, if it can be that.
+    /// Returns the group in a plan, if it can become that.
     fn wanted<'p>(&self, plan: &'p Plan) -> Option<&'p Group> {
         plan.group(&self.group.name).filter(|group| self.is_of(group))
     }
 
-    /// What one of its NICs is plugged into, if that can go on for a NIC that wants this, and its shadow.
+    /// Returns the attachment of one of its NICs, if it can stay in use for a NIC with these requirements, and its shadow.
     fn held(&self, nic: &str, wanted: &NicRequirements) -> Held {
         let known = self.core.links.iter().find(|link| link.nic == nic);
         let held =
@@ -376,7 +377,7 @@ impl Ensemble {
         known.map(held).unwrap_or_default()
     }
 
-    /// What a NIC of a member is plugged into; `at`: it has that for itself.
+    /// Creates the attachment of a NIC of a member; `at`: its own attachment, if it has one.
     fn seat(
         self: &Arc<Self>,
         (name, number): (&str, u16),
@@ -392,7 +393,7 @@ impl Ensemble {
         Some(Arc::new(Seat { ensemble: self.clone(), member, nic, at }))
     }
 
-    /// What a NIC of a balancer is plugged into that is a virtual machine; `at`: the interconnection, and the NIC's address there.
+    /// Creates the attachment of a NIC of a balancer that is a virtual machine; `inside`: the interconnection, and the NIC's address there.
     fn machine_seat(
         self: &Arc<Self>,
         (name, number): (&str, u16),
@@ -407,12 +408,12 @@ impl Ensemble {
 impl Drop for Ensemble {
     fn drop(&mut self) {
         self.core.balancers.stop();
-        // What stands before balancers that are virtual machines hears for all members, and so keeps them.
+        // The ports before balancers that are virtual machines act for all members, and so keep them alive.
         self.core.fronts().for_each(|(_, front)| front.close());
     }
 }
 
-/// A number that nobody can guess: who could would answer for a member.
+/// Returns a number that cannot be guessed: whoever guessed it could answer for a member.
 fn secret() -> u64 {
     RandomState::new().build_hasher().finish()
 }

@@ -7,7 +7,7 @@
 //!  switch <------------ TAP, socket
 //! ```
 //!
-//! To a member of a group goes nothing that others say of neighbours to more than one station ([`ToMember`]).
+//! A member of a group does not get ARP and neighbour discovery for more than one station ([`ToMember`]).
 
 mod instance;
 

@@ -77,7 +77,7 @@ impl Instance {
 }
 
 impl Instance {
-    /// Tells what has happened to members of groups, and has those charged that forward nothing any more although they run.
+    /// Reports the events of members of groups, and charges those that forward nothing any more although they run.
     fn look_at_members(&mut self) {
         for (router, news) in self.context.ensembles.link_news() {
             let (about, kind, line) = told(news);
@@ -94,7 +94,8 @@ impl Instance {
         }
     }
 
-    /// A router in a process of its own is ended by whoever started that. One that does not run is started anyway.
+    /// Charges a member. A router in a process of its own is ended by the supervisor, which started it. One that does not run is started
+    /// anyway.
     fn charge_member(&mut self, router: &str, line: String) {
         let is_it = |paths: &&IsolatedRouterPaths| paths.plan.name == router;
         if self.isolated_paths.iter().find(is_it).is_some_and(IsolatedRouterPaths::is_served) {

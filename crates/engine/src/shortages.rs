@@ -50,7 +50,7 @@ impl Told {
     }
 }
 
-/// What of a router was reported so far.
+/// State of the reports about a router.
 #[derive(Debug, Default)]
 pub(crate) struct Shortages {
     replaced: Told,
@@ -86,12 +86,12 @@ fn no_room(more: u64, size: u32) -> String {
     )
 }
 
-/// What of the neighbour table that the members of a group have in common was reported so far.
+/// State of the reports about the neighbour table that the members of a group share.
 #[derive(Debug, Default)]
 pub(crate) struct CommonShortage(Told);
 
 impl CommonShortage {
-    /// Evaluates how many neighbours of a table for so many have taken the place of others; returns the line that is to be reported.
+    /// Evaluates how many neighbours have displaced others in a table with room for `size`; returns the line that is to be reported.
     pub(crate) fn look(&mut self, now: Instant, size: u32, replaced: u64) -> Option<String> {
         self.0.look(now, replaced).map(|more| no_room(more, size))
     }

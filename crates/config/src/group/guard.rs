@@ -1,4 +1,4 @@
-//! What a file may say of groups and this version cannot run.
+//! Groups that a file may describe and that this version cannot run.
 
 use super::{Group, GroupKind, Interconnect};
 use crate::fault::Fault;
@@ -6,7 +6,7 @@ use crate::forwarding::ReversePath;
 use crate::plan::{Nic, Plan};
 
 impl Plan {
-    /// What this version cannot run of what the plan says of groups.
+    /// Reports the parts of the plan's groups that this version cannot run.
     pub fn not_yet(&self) -> Vec<Fault> {
         let mut faults = Vec::new();
         for group in &self.groups {
@@ -22,7 +22,8 @@ impl Plan {
     }
 }
 
-/// What VLANs do not go with: ARP of members that run elsewhere is not heard there. A bridge has room for one tag beyond its MTU.
+/// Refuses VLANs with members that run elsewhere, whose ARP in VLANs is not handled, and second tags at a bridge, which passes one tag
+/// beyond its MTU.
 fn of_group(group: &Group) -> Option<(&'static str, &'static str)> {
     let interfaces = &group.pattern.forwarding.interfaces;
     if interfaces.is_empty() {
@@ -39,21 +40,22 @@ fn of_group(group: &Group) -> Option<(&'static str, &'static str)> {
     is_refused.then_some(("interconnect", what))
 }
 
-/// Whether some of its members run outside of the data plane.
+/// Returns true if some of its members run outside of the data plane.
 fn is_elsewhere(group: &Group) -> bool {
     group.pattern.is_in_kernel() || group.remote_members().next().is_some()
 }
 
-/// What of a NIC's forwarding its members cannot do together: the routes of members that run elsewhere are not ours, of which one has to
-/// lead back to the source of probes.
+/// Refuses settings of a NIC that its members cannot have together. With `rpf` a route has to lead back to the source of probes, and routes
+/// of members that run elsewhere are not ours.
 fn of_forwarding(group: &Group, nic: &Nic) -> Option<(&'static str, &'static str)> {
     let what = "a group with kernel routers or back ends on other hosts has no filter of sources in this version; write rpf = \"off\"";
     let filter = (is_elsewhere(group) && nic.reverse_path != ReversePath::Off).then_some(("rpf", what));
     of_six(group, nic).or(filter)
 }
 
-/// What of IPv6 its members cannot do together. A back end on another host tries its addresses, which all have in common. At our
-/// switch, and at the NICs of members that the data plane serves, others do not hear that; at a bridge they do.
+/// Refuses IPv6 settings that its members cannot have together. A back end on another host does duplicate address detection for its
+/// addresses, which all members share. Our switch, and the NICs of members that the data plane serves, keep that from others; a bridge does
+/// not.
 fn of_six(group: &Group, nic: &Nic) -> Option<(&'static str, &'static str)> {
     let GroupKind::Multistage(stages) = &group.kind else { return None };
     let is_in_kernel = group.pattern.is_in_kernel();

@@ -11,13 +11,13 @@ use crate::memory;
 use crate::plan::{Engine, Nic, Pin, Role, Router};
 use crate::six::Six;
 
-/// What stands behind the name of a NIC of the group in that of a balancer's NIC that leads inside. No NIC of a file has such a name.
+/// Suffix that makes the name of a balancer's inner NIC from that of a NIC of the group. No NIC of a file has such a name.
 const INSIDE: &str = "in";
-/// MTU of Ethernet, so that an order of the host fits (`frame::order`), whatever the links' is.
+/// Minimum MTU, that of Ethernet: an order of the host (`frame::order`) must fit, whatever the MTU of the links is.
 const LEAST_MTU: u32 = 1500;
 
 impl Group {
-    /// A balancer. Of its NICs those that lead outside come first, and have the group's addresses.
+    /// Returns a balancer as a router. Its outer NICs come first, and have the group's Ethernet addresses.
     pub(super) fn machine(&self, number: u32) -> Router {
         let engine = self.pattern.engine.filter(|engine| !engine.is_kernel());
         let outside = self.pattern.nics.iter().map(outside);
@@ -37,7 +37,7 @@ impl Group {
             forwarding: Forwarding::default(),
             ..self.pattern.clone()
         };
-        // Tags add to the frames, of which a balancer knows nothing: its buffers have room for them.
+        // VLAN tags make frames longer, and a balancer has no VLANs that say so: its buffers need room for them.
         let has_vlans = !self.pattern.forwarding.interfaces.is_empty();
         for nic in router.nics.iter_mut().filter(|nic| has_vlans && is_jumbo(nic.mtu, true)) {
             nic.mtu = nic.mtu.max(PLAIN_MTU + 1);
@@ -47,7 +47,7 @@ impl Group {
         router
     }
 
-    /// The NIC of a balancer that leads to the members' NIC.
+    /// Returns the inner NIC of a balancer, which leads to the members' NIC.
     fn inside_nic(&self, nic: &Nic, number: u32) -> Option<Nic> {
         let GroupKind::Multistage(stages) = &self.kind else { return None };
         let name = format!("{}{BEFORE_NUMBER}{INSIDE}", nic.name);
@@ -56,8 +56,8 @@ impl Group {
         Some(Nic { name, attach, mac, link: None, ..outside(nic) })
     }
 
-    /// Gives a balancer the CPUs that its threads are pinned to: those that the file has for balancers, or else those of the group, from
-    /// their end, as members have those from their beginning.
+    /// Assigns the CPUs for a balancer's threads: those that the file has for balancers, or else those of the group from their end (members
+    /// have them from their beginning).
     pub(super) fn deal_cpus_to_balancer(&self, router: &mut Router, number: u32) {
         let GroupKind::Multistage(stages) = &self.kind else { return };
         let Pin { vcpu, vhost } = &self.pattern.pin;
@@ -66,7 +66,7 @@ impl Group {
     }
 }
 
-/// The NIC of a balancer that leads to the link of a group's NIC.
+/// Returns the outer NIC of a balancer, which leads to the link of a group's NIC.
 pub(super) fn outside(nic: &Nic) -> Nic {
     Nic {
         addresses: Vec::new(),
@@ -79,7 +79,7 @@ pub(super) fn outside(nic: &Nic) -> Nic {
     }
 }
 
-/// The CPUs of so many threads of a balancer.
+/// Returns the CPUs for this many threads of a balancer.
 fn dealt((own, of_all): (&Option<CpuSet>, &Option<CpuSet>), number: u32, threads: usize) -> Option<CpuSet> {
     let first = number as usize * threads;
     let thread = |thread: usize| match (own, of_all) {

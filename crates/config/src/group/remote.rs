@@ -1,7 +1,7 @@
-//! Files of back ends on other hosts: each is a router that has the group's addresses, MTU, routes and neighbours, the Ethernet addresses
-//! that the group expects of it, and the routes by which probes pass it. It asks for the neighbours of probes by ARP, which the group
-//! answers: a file cannot name neighbours outside of the router's own networks. Of router advertisements the group lets out those of the
-//! first member that gets frames.
+//! Files of back ends on other hosts: each describes a router with the group's addresses, MTU, routes and neighbours, the Ethernet
+//! addresses that the group expects of it, and the routes by which it forwards probes. The next hops of probes are resolved by ARP, which
+//! the group answers, since a file cannot name neighbours outside of the router's own networks. Of the members' router advertisements the
+//! group sends only those of the first member that gets frames.
 
 use std::fmt::{Display, Write};
 use std::net::IpAddr;
@@ -14,7 +14,7 @@ use crate::six::Advertise;
 use crate::values::BadValue;
 
 impl Plan {
-    /// The file of a back end on another host, for that host, by its name (`core_63`).
+    /// Returns the file for the other host of a back end with this name (`core_63`).
     ///
     /// # Errors
     /// No group expects such a back end.
@@ -54,21 +54,22 @@ impl Group {
     }
 }
 
-/// A key with a text. Of the signs in names and addresses that a file accepts only these two have a meaning in TOML.
+/// Formats a key with a text.
 fn key(name: &str, value: impl Display) -> String {
     format!("{name} = {}\n", quoted(value))
 }
 
+/// Quotes a text. Of the characters in names and addresses that a file accepts only these two have a meaning in TOML.
 fn quoted(value: impl Display) -> String {
     format!("\"{}\"", value.to_string().replace('\\', "\\\\").replace('"', "\\\""))
 }
 
-/// A key with a list of texts.
+/// Formats a key with a list of texts.
 fn list<T: Display>(name: &str, values: impl Iterator<Item = T>) -> String {
     format!("{name} = [{}]\n", values.map(quoted).collect::<Vec<_>>().join(", "))
 }
 
-/// Keys of the router about how it forwards, where the file of the group has them.
+/// Formats the router's forwarding settings that differ from the defaults.
 fn settings(own: &Forwarding) -> String {
     let (usual, mut text) = (Forwarding::default(), String::new());
     // Writing to a string cannot fail.
@@ -113,12 +114,12 @@ fn ra(own: &Advertise) -> String {
     format!("[router.nic.ra]\n{keys}") + &list("prefix", own.prefixes.iter()) + &list("dns", own.dns.iter())
 }
 
-/// The NIC by which a route leads, or that a neighbour is behind.
+/// Formats the NIC of a route or a neighbour.
 fn by(router: &Router, link: usize) -> String {
     router.link_name(link).map_or_else(String::new, |name| key("nic", name))
 }
 
-/// The VRF of a NIC, if it is in one.
+/// Formats the VRF of a NIC, if it is in one.
 fn vrf(router: &Router, link: usize) -> String {
     of_table(router, router.table_of(link))
 }

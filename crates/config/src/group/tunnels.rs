@@ -10,12 +10,12 @@ use super::{Group, GroupKind, machines, outside};
 use crate::fault::Fault;
 use crate::plan::{Attach, KernelPath, KernelPort, Nic, Plan, Router};
 
-/// The kind of attachment that a tunnel is.
+/// Kind of attachment of a tunnel.
 const KIND: &str = "udp";
-/// A tunnel as files write it.
+/// Example of a tunnel in a file.
 pub(super) const EXAMPLE: &str = "\"udp:192.0.2.1:4800-198.51.100.1:4800\"";
 
-/// Reads a tunnel: its ends for the first NIC.
+/// Parses a tunnel: its ends for the first NIC.
 pub(super) fn read(text: &str) -> Result<Attach, String> {
     match Attach::read(text) {
         Ok(attach) if attach.kind() == KIND => Ok(attach),
@@ -24,19 +24,19 @@ pub(super) fn read(text: &str) -> Result<Attach, String> {
     }
 }
 
-/// Both ends of a tunnel; none: the attachment is no tunnel.
+/// Returns both ends of a tunnel; `None`: the attachment is no tunnel.
 fn ends(attach: &Attach) -> Option<(SocketAddr, SocketAddr)> {
     let (local, remote) = attach.name().split_once('-').filter(|_| attach.kind() == KIND)?;
     Some((local.parse().ok()?, remote.parse().ok()?))
 }
 
-/// A tunnel as its other end has it.
+/// Returns a tunnel as seen from its other end.
 pub(super) fn reversed(tunnel: &Attach) -> Option<Attach> {
     let (local, remote) = ends(tunnel)?;
     read(&format!("{KIND}:{remote}-{local}")).ok()
 }
 
-/// The tunnel of a NIC of this number: those of a back end have consecutive ports. None: there are no such ports.
+/// Returns the tunnel of the NIC with this number: those of a back end have consecutive ports. `None`: there are no such ports.
 pub(super) fn of_nic(tunnel: &Attach, nic: usize) -> Option<Attach> {
     let (mut local, mut remote) = ends(tunnel)?;
     for end in [&mut local, &mut remote] {
@@ -46,7 +46,7 @@ pub(super) fn of_nic(tunnel: &Attach, nic: usize) -> Option<Attach> {
 }
 
 impl Group {
-    /// The tunnels of the file, each with the number of the back end behind it.
+    /// Returns the tunnels of the file, each with the number of the back end behind it.
     fn tunnels(&self) -> impl Iterator<Item = (u32, &Attach)> {
         let tunnels: &[Attach] = match &self.kind {
             GroupKind::Parallel => &[],
@@ -55,7 +55,7 @@ impl Group {
         self.remote_members().zip(tunnels)
     }
 
-    /// The NICs of back ends behind tunnels: the number of the back end, the NIC of the pattern with its number, and its tunnel.
+    /// Returns the NICs of back ends behind tunnels: the number of the back end, the NIC of the pattern with its number, and its tunnel.
     fn behind_tunnels(&self) -> impl Iterator<Item = (u32, (usize, &Nic), Attach)> {
         let nics = &self.pattern.nics;
         self.tunnels().flat_map(move |(number, tunnel)| {
@@ -64,13 +64,13 @@ impl Group {
         })
     }
 
-    /// The tunnel to a NIC of a member, by its number and that of the NIC; none: the member is not behind one.
+    /// Returns the tunnel to a NIC of a member, by both numbers; `None`: the member is not behind one.
     pub fn tunnel(&self, number: u32, nic: usize) -> Option<Attach> {
         let (_, tunnel) = self.tunnels().find(|(own, _)| *own == number)?;
         of_nic(tunnel, nic)
     }
 
-    /// What is plugged in for back ends behind tunnels.
+    /// Returns the requirements of the tunnels to back ends.
     fn tunnelled(&self) -> impl Iterator<Item = NicRequirements> {
         self.behind_tunnels().map(move |(number, (_, nic), attach)| NicRequirements {
             router: self.member(number),
@@ -93,12 +93,12 @@ impl Group {
 }
 
 impl Plan {
-    /// Ports of switches at which tunnels to back ends on other hosts begin.
+    /// Returns the ports of switches at which tunnels to back ends on other hosts begin.
     pub fn tunnel_ports(&self) -> impl Iterator<Item = KernelPort> {
         self.groups.iter().flat_map(Group::tunnel_ports)
     }
 
-    /// What is plugged in for back ends behind tunnels, each with the index of a router whose places in the file its group has.
+    /// Returns the requirements of the tunnels to back ends, each with the index of a router that has the lines of its group in the file.
     pub fn tunnelled(&self) -> impl Iterator<Item = (usize, NicRequirements)> {
         self.groups.iter().flat_map(move |group| {
             let is_its = |router: &Router| router.group() == Some(group.name.as_str());
@@ -108,8 +108,8 @@ impl Plan {
     }
 }
 
-/// Reports tunnels that begin where another tunnel does: the kernel gives an end to one socket. Two NICs at the same tunnel are reported
-/// as NICs at any attachment are.
+/// Reports tunnels that begin at the same end as another tunnel: the kernel gives an end to one socket only. Two NICs at the same tunnel
+/// are reported as for any attachment.
 pub(crate) fn verify(plan: &Plan, faults: &mut Vec<Fault>) {
     let local = |attach: &Attach| ends(attach).map(|(local, _)| local);
     let mut taken: HashMap<SocketAddr, &Attach> = HashMap::new();

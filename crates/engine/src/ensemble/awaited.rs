@@ -1,4 +1,4 @@
-//! Probes of a member that comes up or wakes: that all of them are back is known at once, and not when the round ends.
+//! Probes of a member that starts or wakes: that all have come back is noticed at once, not at the end of the round.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -9,19 +9,19 @@ const NICS: u64 = 0xffff;
 // One for each NIC of a member.
 const _: () = assert!(probe::MOST_NICS as u32 <= NICS.count_ones());
 
-/// Probes that a member is waited for: one more than their number, and behind it a bit for each NIC that one has entered and that has
-/// not come back.
+/// Awaited probes of a member: one more than their number, followed by a bit for each NIC by which one has entered and has not come
+/// back.
 #[derive(Default)]
 pub(super) struct AwaitedProbes(AtomicU64);
 
 impl AwaitedProbes {
-    /// Probes of this number are about to enter these NICs, one bit each. Others are not waited for any more.
+    /// Awaits probes with this number, which are about to enter these NICs, one bit each, and no others.
     pub(super) fn set(&self, number: u32, nics: u16) {
         self.0.store(numbered(number) | u64::from(nics), Ordering::Release);
     }
 
-    /// The probe of this number has come back that had entered this NIC; true if it was the last one that was waited for. A member that
-    /// sends it again is not heard again.
+    /// Notes that the probe with this number, which entered this NIC, has come back; returns true if it was the last awaited one. Copies of
+    /// it have no effect.
     pub(super) fn note(&self, nic: u8, number: u32) -> bool {
         let bit = 1_u64.checked_shl(nic.into()).unwrap_or(0) & NICS;
         let without = |known: u64| {
@@ -33,7 +33,7 @@ impl AwaitedProbes {
     }
 }
 
-/// A number in its place, where 0 is none.
+/// Returns a number in its place; 0 there means none.
 const fn numbered(number: u32) -> u64 {
     (number as u64 + 1) << NICS.count_ones()
 }

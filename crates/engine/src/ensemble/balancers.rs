@@ -1,16 +1,16 @@
-//! The threads of a multistage group: each balancer is one, which moves what comes from the links that it owns into their balancing
-//! tables. They start when the first member is served, and end with the group.
+//! The threads of a multistage group: each balancer is one, which moves frames from the links that it owns into their balancing tables.
+//! They start when the first member is served, and end with the group.
 //!
 //! ```text
 //!  wan0 --> shelf --> core/lb0 owns it     core/lb1 is cut     --> shelf of lan0 --> core/lb0 owns both
 //!  lan0 --> shelf --> core/lb1 owns it
 //! ```
 //!
-//! A link lies on a shelf ([`port::Shelf`]) from which one balancer at a time has it. Where one is cut, because the plan has fewer of them or its
-//! thread has ended, its links are named another one's, which goes on where it was: no frame overtakes another one.
+//! A link lies on a shelf ([`port::Shelf`]), from which one balancer at a time reads it. If a balancer is cut, because the plan has fewer
+//! of them or its thread has ended, its links are assigned to another one, which continues at the same frame: none overtakes another one.
 //!
-//! A thread that stands still within a burst keeps its links: nobody can take them from it. Then the data plane has to end ([`Pulse`]), and
-//! the next one finds the links as they are.
+//! A thread that stands still within a burst keeps its links: they cannot be taken from it. Then the data plane has to end ([`Pulse`]), and
+//! the next one takes the links over as they are.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -25,7 +25,7 @@ use super::standstill::{Pulse, Verdict};
 use crate::groups::{IoCounts, thread_groups};
 use crate::io_thread::{Idle, IoThread, Pump};
 
-/// The balancers of a group; none where members own the queues of links.
+/// The balancers of a group; none if members own the queues of links.
 pub(super) struct Balancers {
     count: usize,
     confinement: Confinement,
@@ -34,20 +34,20 @@ pub(super) struct Balancers {
 
 struct State {
     idle: Idle,
-    /// How many of them are to have links.
+    /// Number of them that are to have links.
     wanted: usize,
-    /// Until there are those of each link: by number of the NIC.
+    /// Sources and sinks of links, by NIC number, until those of all links are there.
     waiting: Vec<(usize, Vec<Pump>)>,
-    /// What comes from each link, by number of the NIC: its queues, which one balancer has.
+    /// Queues of each link, by NIC number, which one balancer reads.
     links: Vec<Arc<Shelf>>,
     threads: Vec<IoThread>,
-    /// What is known of each thread.
+    /// State of the watch over each thread.
     pulses: Vec<Pulse>,
-    /// The name of one that stands still.
+    /// Name of one that stands still.
     standing: Option<String>,
 }
 
-/// The balancer that has a link, of those that can: its own one, or else one of the others.
+/// Returns the balancer that gets a link, of those that can: its own, else one of the others.
 pub(super) fn owner(nic: usize, able: &[usize], count: usize) -> Option<u16> {
     let own = nic.checked_rem(count)?;
     let at = nic.checked_rem(able.len())?;
@@ -56,7 +56,7 @@ pub(super) fn owner(nic: usize, able: &[usize], count: usize) -> Option<u16> {
 }
 
 impl State {
-    /// Has links belong to balancers that can move what comes from them; how many have changed hands.
+    /// Assigns links to balancers that can move their frames; returns the number of links that have changed hands.
     fn deal(&self, count: usize) -> u64 {
         let is_able = |number: &usize| {
             *number < self.wanted && self.threads.get(*number).is_some_and(|io| !io.thread().is_finished())
@@ -73,7 +73,7 @@ impl State {
         moved
     }
 
-    /// Looks whether threads pass over their links; wakes those that may sleep.
+    /// Checks that threads make passes over their links; wakes those that may sleep.
     fn watch(&mut self, now: Duration) {
         for (io, pulse) in self.threads.iter().zip(&mut self.pulses) {
             let thread = io.thread();
@@ -102,10 +102,10 @@ impl Balancers {
         Self { count, confinement, state: Mutex::new(state) }
     }
 
-    /// Has what comes from the queues of a NIC's link moved, once there is that of each of so many.
+    /// Adds the queues of a NIC's link; starts the threads once those of this many NICs were added.
     ///
     /// # Errors
-    /// No thread can be had.
+    /// A thread cannot be created.
     pub(super) fn add(&self, group: &str, (nic, own): (usize, Vec<Pump>), nics: usize) -> Result<()> {
         let mut state = self.state();
         state.waiting.push((nic, own));
@@ -138,31 +138,31 @@ impl Balancers {
         Ok(())
     }
 
-    /// Has so many of them move frames, as a plan has it.
+    /// Adopts the number of balancers, and their idle time, of a changed plan.
     pub(super) fn follow(&self, group: &Group) {
         self.set_idle(group.pattern.spin.into());
         self.state().wanted = (group.balancers() as usize).min(self.count);
     }
 
-    /// Has others move what those moved that are cut; how many links have changed hands. Finds threads that stand still.
+    /// Moves the links of balancers that are cut to others, and returns their number. Finds threads that stand still.
     pub(super) fn look(&self, now: Duration) -> u64 {
         let mut state = self.state();
         state.watch(now);
         state.deal(self.count)
     }
 
-    /// The name of a thread that makes no pass over its links any more, if there is one.
+    /// Returns the name of a thread that makes no passes over its links any more, if there is one.
     pub(super) fn standing(&self) -> Option<String> {
         self.state().standing.clone()
     }
 
-    /// Has all of them look for frames: what a link is was replaced.
+    /// Wakes all of them to look for frames, because the resource behind a link was replaced.
     pub(super) fn rouse(&self) {
         let state = self.state();
         state.threads.iter().for_each(|io| io.set_idle(state.idle));
     }
 
-    /// One of them ends, as if by a mistake of ours.
+    /// Ends one of them, as a defect would.
     #[cfg(test)]
     pub(super) fn cut(&self, number: usize) {
         if let Some(io) = self.state().threads.get_mut(number) {
@@ -180,14 +180,14 @@ impl Balancers {
         drop((waiting, links));
     }
 
-    /// Names and kernel thread IDs of them.
+    /// Returns their names and kernel thread IDs.
     pub(super) fn threads(&self) -> Vec<(String, i32)> {
         let state = self.state();
         let threads = state.threads.iter().map(IoThread::thread);
         threads.map(|thread| (thread.name().to_owned(), thread.tid())).collect()
     }
 
-    /// Has them sleep after this time without work.
+    /// Sets the time without work after which they sleep.
     fn set_idle(&self, idle: Idle) {
         let mut state = self.state();
         if state.idle != idle {
@@ -204,12 +204,12 @@ impl Balancers {
         IoCounts::of(&self.state().threads)
     }
 
-    /// Calls `visit` with what each thread counts.
+    /// Calls `visit` with the counters of each thread.
     pub(super) fn each_group(&self, visit: &mut dyn FnMut(&str, &dyn Counters)) {
         thread_groups(&self.counts(), visit);
     }
 
-    /// Calls `visit` with the name of each thread, and what it has spent.
+    /// Calls `visit` with the name of each thread, and its CPU time.
     pub(super) fn each_thread(&self, visit: &mut dyn FnMut(&str, u64)) {
         self.counts().iter().for_each(|io| io.tell(visit));
     }

@@ -1,8 +1,9 @@
-//! ARP and neighbour discovery of a group behind balancers that are virtual machines: heard on both sides of these, and passed by none.
+//! ARP and neighbour discovery of a group behind balancers that are virtual machines: received on both sides of the balancers, and
+//! forwarded by none of them.
 //!
-//! Members that are served here are heard at their own NICs, all others where they reach a balancer. What the network is asked leaves by the
-//! link itself, in the group's name; what members are told, and where neighbours are, the interconnection is told where the carrier of
-//! the link is plugged in.
+//! Messages of members that are served here are received at their own NICs, those of all others where they reach a balancer. Requests to
+//! the network are sent at the link itself, in the group's name. Replies to members, and announcements of where neighbours are, are sent
+//! into the interconnection at the port of the link's carrier.
 
 use std::sync::Arc;
 
@@ -16,13 +17,13 @@ use super::seat::Member;
 use super::segment::Segment;
 use super::{Core, packet_of};
 
-/// Offset in an ARP packet of the hardware address that it is for.
+/// Offset of the target hardware address in an ARP packet.
 const TARGET: usize = 18;
 const _: () = assert!(TARGET + 6 <= arp::LEN);
-/// Octets of the shortest frame with as many tags as are read.
+/// Octets of the shortest frame with the maximum number of tags.
 const SHORTEST_TAGGED: usize = ethernet::SHORTEST + vlan::MOST * vlan::TAG;
 
-/// Has a frame be for a member; one with an ARP packet says so twice.
+/// Addresses a frame to a member: its Ethernet header, and in an ARP packet the target hardware address.
 pub(super) fn address(octets: &mut [u8], Mac(station): Mac) {
     octets[..6].copy_from_slice(&station);
     let Ok(tags) = vlan::Tags::parse(octets) else { return };
@@ -33,7 +34,8 @@ pub(super) fn address(octets: &mut [u8], Mac(station): Mac) {
 }
 
 impl Core {
-    /// The network has sent an ARP frame to a NIC of a group; whether no balancer gets it: it has a packet, and no tags of another VLAN.
+    /// Handles an ARP frame from the network at a NIC of a group; returns true if it contains a valid packet in a VLAN of the group: then
+    /// no balancer gets it.
     pub(super) fn hears_for_machines(&self, nic: usize, frame: &Frame<'_>, out: &dyn Sink) -> bool {
         let Some((_, segment, packet)) = self.arp_of(nic, frame) else { return false };
         if self.hears_network(nic, frame, out) {
@@ -41,7 +43,7 @@ impl Core {
             self.announce((nic, segment), station);
             return true;
         }
-        // A station claims an address of the group: one member tells of it.
+        // Another station claims an address of the group: one member gets the frame and reports it.
         let first = self.live().into_values().next();
         let mut octets = [0; SHORTEST_TAGGED];
         let len = frame.octets().copy_to_slice(&mut octets).max(ethernet::SHORTEST);
@@ -49,7 +51,7 @@ impl Core {
         true
     }
 
-    /// A member that nobody serves here has sent an ARP frame, which has come to a balancer.
+    /// Handles an ARP frame that a member served elsewhere has sent to a balancer.
     pub(super) fn hears_behind(&self, nic: usize, frame: &Frame<'_>) {
         if self.answers_for_probes(nic, frame) {
             return;
@@ -60,7 +62,7 @@ impl Core {
         }
     }
 
-    /// A member that nobody serves here has sent a message of neighbour discovery, which has come to a balancer.
+    /// Handles a neighbour discovery message that a member served elsewhere has sent to a balancer.
     pub(super) fn hears_discovery_behind(&self, nic: usize, frame: &Frame<'_>) {
         let sender = self.sender(nic, frame);
         if !sender.is_some_and(|member| self.hears_discovery_of((member.number, nic), frame)) {
@@ -68,24 +70,24 @@ impl Core {
         }
     }
 
-    /// The member that has the address from which a frame has come by a NIC.
+    /// Returns the member whose Ethernet address at a NIC is the source of a frame.
     fn sender(&self, nic: usize, frame: &Frame<'_>) -> Option<Arc<Member>> {
         let station = frame.octets().read::<6>(6).map(Mac)?;
         self.live().into_values().find(|member| member.station(nic) == station)
     }
 
-    /// An ARP frame has come from the interconnection that nobody hears.
+    /// Counts an ARP frame from the interconnection that is ignored.
     pub(super) fn ignores_arp(&self, nic: usize) {
         self.links.get(nic).into_iter().for_each(|link| link.counters.arp_ignored.add_shared(1));
     }
 
-    /// A message of neighbour discovery has come from the interconnection that nobody hears.
+    /// Counts a neighbour discovery message from the interconnection that is ignored.
     pub(super) fn ignores_discovery(&self, nic: usize) {
         self.links.get(nic).into_iter().for_each(|link| link.counters.nd_ignored.add_shared(1));
     }
 
-    /// Tells a member on another host, whose neighbours nobody here has written, where probes are for that leave it by a NIC; whether it
-    /// has asked for that.
+    /// Answers the ARP request of a member on another host, whose neighbour table is not written here, for the next hop of probes at a
+    /// NIC; returns true if the frame is such a request.
     fn answers_for_probes(&self, nic: usize, frame: &Frame<'_>) -> bool {
         let (Some(asked), Some(front)) = (packet_of(frame), self.front(nic)) else { return false };
         let is_for_probes =
@@ -104,29 +106,29 @@ impl Core {
         true
     }
 
-    /// A burst has come to a balancer from a member that nobody serves here, so it forwards. One frame says as much as all.
+    /// Notes that a member served elsewhere forwards, because a burst has come from it to a balancer. One frame of the burst is enough.
     pub(super) fn notes_behind(&self, nic: usize, frames: &[Frame<'_>]) {
         let first = frames.iter().find(|frame| !is_back(frame));
         let station = first.and_then(|frame| frame.octets().read::<6>(6)).map(Mac);
-        // Whoever is about to change the members need not be waited for.
+        // If another thread is about to change the members, this note is skipped rather than waiting for it.
         let (Some(station), Ok(enrolled)) = (station, self.enrolled.try_lock()) else { return };
         let member = enrolled.iter().find(|member| member.station(nic) == station);
         member.into_iter().for_each(|member| member.note_seen());
     }
 
-    /// Asks the network what a member has asked, in the group's name; how many frames were taken.
+    /// Sends a member's ARP request to the network in the group's name; returns the number of frames accepted.
     pub(super) fn ask(&self, (nic, segment): (usize, &Segment), packet: &arp::Packet) -> u64 {
         let Some(front) = self.front(nic) else { return 0 };
         let mut question = segment.hosts().question(packet.target_ip, Mac::BROADCAST);
         segment.on_link(&mut question, |octets| front.send_outside(octets))
     }
 
-    /// A frame looks like an order, and nobody here has sent it.
+    /// Counts a frame that looks like an order but was not sent here.
     pub(super) fn drops_forged(&self, nic: usize) {
         self.links.get(nic).into_iter().for_each(|link| link.counters.drop_forged.add_shared(1));
     }
 
-    /// Puts a probe into a NIC of a member; where balancers are virtual machines, by the one that carries the link.
+    /// Delivers a probe to a NIC of a member; if balancers are virtual machines, through the one that carries the link.
     pub(super) fn send_through(&self, member: &Member, nic: usize, mut octets: Spoken) {
         let taken = match self.front(nic) {
             None => member.deliver(nic, &mut octets),

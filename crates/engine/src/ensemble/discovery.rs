@@ -1,5 +1,5 @@
-//! Neighbour discovery of a group: messages are taken out of what passes between its links and its members, as ARP is, and what
-//! [`nodes`](super::nodes) makes of them is carried out. A member that is not served here is heard where it reaches a balancer.
+//! Neighbour discovery of a group: messages between its links and its members are taken out, as ARP is, and the decisions of
+//! [`nodes`](super::nodes) are carried out. Messages of a member that is not served here are taken out where they reach a balancer.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::seat::Member;
 use super::segment::{Segment, untag};
 use super::{Core, Link, deliver};
 
-/// A message, and where it is heard.
+/// A message, and the link and segment at which it was received.
 struct Told<'o> {
     link: &'o Link,
     segment: &'o Segment,
@@ -22,8 +22,8 @@ struct Told<'o> {
 }
 
 impl Core {
-    /// The network has sent a message to a NIC; whether it was for us and not for the member that has it. What is answered leaves by
-    /// `out`.
+    /// Handles a frame from the network at a NIC; returns true if it has a message that is handled here and not passed to the member.
+    /// Replies leave by `out`.
     pub(super) fn hears_discovery(&self, nic: usize, frame: &Frame<'_>, out: &dyn Sink) -> bool {
         let mut octets = [0; LONGEST];
         let Some(told) = self.message(nic, frame, &mut octets) else { return false };
@@ -52,7 +52,7 @@ impl Core {
         true
     }
 
-    /// A member has sent a message by a NIC; whether that stays here.
+    /// Handles a member's frame at a NIC; returns true if it has a message that is not passed to the network.
     pub(super) fn hears_discovery_of(&self, (member, nic): (u16, usize), frame: &Frame<'_>) -> bool {
         let mut octets = [0; LONGEST];
         let Some(told) = self.message(nic, frame, &mut octets) else { return false };
@@ -80,7 +80,7 @@ impl Core {
         !goes_on || is_apart
     }
 
-    /// Says what a member has said in the group's name; how many frames were taken.
+    /// Sends a member's message in the group's name; returns the number of frames accepted.
     fn say(
         &self,
         (link, segment, nic): (&Link, &Segment, usize),
@@ -103,7 +103,7 @@ impl Core {
         }
     }
 
-    /// The message of a frame at a NIC, where the group takes part in IPv6.
+    /// Parses the message of a frame at a NIC, if the group has IPv6 there.
     fn message<'o>(
         &'o self,
         nic: usize,
@@ -120,7 +120,7 @@ impl Core {
         Some(Told { link, segment, octets, message })
     }
 
-    /// The members that get a message of the network which does not go on. Behind balancers one is as good as another.
+    /// Returns the members that get a message of the network which is not passed on. Behind balancers any member will do.
     fn receivers(&self, fate: Fate) -> Vec<Arc<Member>> {
         let members = self.live().into_values();
         match fate {

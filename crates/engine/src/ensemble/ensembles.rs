@@ -1,4 +1,4 @@
-//! The groups of an instance: found by the routers that are parts of them, and told what the plan wants.
+//! The groups of an instance: looked up by the routers that are parts of them, and adapted to changed plans.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -15,23 +15,23 @@ use super::{Ensemble, Gateway, News, Voice, has_serving, may_become};
 use crate::counts::CounterRegistry;
 use crate::supplies::HostServices;
 
-/// The groups of an instance. Its clones are of the same instance.
+/// The groups of an instance, shared by its clones.
 #[derive(Clone, Default)]
 pub(crate) struct Ensembles(Arc<Mutex<Inner>>);
 
 #[derive(Default)]
 struct Inner {
     counts: CounterRegistry,
-    /// As the plan has them that was told last.
+    /// The groups of the last known plan.
     groups: Vec<Group>,
-    /// Members that this plan has without frames.
+    /// Members that get no frames in this plan.
     aside: Vec<String>,
-    /// While a group is changed there are two of its name: the one that goes comes first.
+    /// Running groups. While one is being changed there are two of its name, the old one first.
     running: Vec<Weak<Ensemble>>,
 }
 
 impl Ensembles {
-    /// None yet; what counts in them is noted there.
+    /// Creates an empty set, whose counters are registered there.
     pub(crate) fn new(counts: CounterRegistry) -> Self {
         Self(Arc::new(Mutex::new(Inner { counts, ..Inner::default() })))
     }
@@ -40,7 +40,7 @@ impl Ensembles {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// These are the groups of whose members what they are plugged into is about to be found.
+    /// Sets the groups of a plan, before the attachments of their members are looked up.
     pub(crate) fn learn(&self, plan: &Plan) {
         let mut inner = self.inner();
         inner.groups.clone_from(&plan.groups);
@@ -56,7 +56,7 @@ impl Ensembles {
         self.inner().running.iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// Refuses a plan in which a group becomes what its members cannot become one after the other.
+    /// Refuses a plan that changes a group in a way in which its members cannot change one by one.
     ///
     /// # Errors
     /// One line that names the group, and what to do.
@@ -69,7 +69,7 @@ impl Ensembles {
         Ok(())
     }
 
-    /// Has groups follow the settings of a plan that may change while they run; its members that were to leave stay.
+    /// Adopts the settings of a plan that may change while groups run; members of the plan that were to leave stay.
     pub(crate) fn follow(&self, plan: &Plan) {
         for ensemble in self.running() {
             if let Some(group) = ensemble.wanted(plan) {
@@ -82,8 +82,8 @@ impl Ensembles {
         }
     }
 
-    /// The group as it is wanted: the one that runs, or else a new one, for which what an earlier one of its name is plugged into
-    /// goes on.
+    /// Returns the wanted group: the running one, or else a new one, which takes over the attachments of an earlier one with its
+    /// name.
     fn find(
         &self,
         group: &Group,
@@ -102,16 +102,16 @@ impl Ensembles {
         Ok(ensemble)
     }
 
-    /// The group that a router is a part of, as the plan has it that was told last.
+    /// Returns the group that a router is a part of, as in the last known plan.
     fn group_of(&self, router: &Router) -> Option<Group> {
         let name = router.group()?;
         self.inner().groups.iter().find(|group| group.name == name).cloned()
     }
 
-    /// What a NIC of a router is plugged into that shares it with others of its group; none: it has it for itself.
+    /// Returns the attachment of a NIC that a router shares with others of its group; `None`: it has one of its own.
     ///
     /// # Errors
-    /// One line: what the group is plugged into cannot be had.
+    /// One line: the group's attachment cannot be had.
     pub(crate) fn seat(
         &self,
         (router, nic): (&Router, &Nic),
@@ -133,11 +133,11 @@ impl Ensembles {
         Ok(Some(seat))
     }
 
-    /// What stands between a NIC of a router and what it has for itself, as a part of a group behind balancers that are virtual machines;
-    /// none: nothing does.
+    /// Wraps the own attachment of a NIC of a router that is part of a group behind balancers that are virtual machines; `None`: it is no
+    /// such router.
     ///
     /// # Errors
-    /// As those of [`Self::seat`].
+    /// As [`Self::seat`].
     pub(crate) fn inside(
         &self,
         (router, nic): (&Router, &Nic),
@@ -161,7 +161,7 @@ impl Ensembles {
         Ok(seat)
     }
 
-    /// Gives a part of a group no frames that the plan has without any.
+    /// Takes the frames from a part of a group that gets none in the plan.
     fn keep_aside(&self, ensemble: &Ensemble, router: &Router) {
         if self.inner().aside.contains(&router.name) {
             ensemble.core.leave(Aside::Planned, |name| name == router.name);
@@ -169,8 +169,8 @@ impl Ensembles {
         }
     }
 
-    /// Has members leave that a plan does not have any more, or stops: what they own goes to others; whether there are such members.
-    /// Nobody is blamed for the cables that the plan pulls out.
+    /// Makes members leave that a plan no longer has, or stops: their queues and buckets go to others. Returns true if there are any.
+    /// No member is blamed for cables that the plan pulls.
     pub(crate) fn leave(&self, plan: &Plan) -> bool {
         let mut any = false;
         for ensemble in self.running() {
@@ -185,9 +185,9 @@ impl Ensembles {
         any
     }
 
-    /// This says whether the process of a router is there, if the router is a member of a group.
+    /// Sets the check that the process of a router exists, if the router is part of a group.
     pub(crate) fn watch(&self, router: &str, is_there: impl Fn() -> bool + Send + Sync + 'static) {
-        // While a group is changed the one that goes comes first, and has a member of this name as well.
+        // While a group is being changed, the old one comes first, and has a member with this name as well.
         for ensemble in self.running().into_iter().rev() {
             let machines = ensemble.core.machines.iter().flat_map(|machines| machines.live().into_values());
             let mut all = ensemble.core.live().into_values().chain(machines);
@@ -197,12 +197,12 @@ impl Ensembles {
         }
     }
 
-    /// Has one member leave, or stay.
+    /// Makes one member leave, or stay.
     pub(crate) fn drain(&self, router: &str, is_on: bool) {
         self.set_aside((router, Aside::Drained), is_on);
     }
 
-    /// Has one member wait for its routes, or no longer.
+    /// Sets whether one member waits for its routes.
     pub(crate) fn set_learning(&self, router: &str, is_on: bool) {
         self.set_aside((router, Aside::Learning), is_on);
     }
@@ -217,7 +217,7 @@ impl Ensembles {
         }
     }
 
-    /// Names and kernel thread IDs of those threads that serve all members of a group.
+    /// Returns names and kernel thread IDs of the threads that serve all members of a group.
     pub(crate) fn threads(&self) -> Vec<(String, i32)> {
         let of = |ensemble: Arc<Ensemble>| {
             let timer = ensemble.timer.thread();
@@ -229,7 +229,7 @@ impl Ensembles {
         self.running().into_iter().flat_map(of).collect()
     }
 
-    /// Names of members that are kernel routers or on other hosts, and how they are, each in one line.
+    /// Returns the names of members that are kernel routers or on other hosts, with the state of each in one line.
     pub(crate) fn behind(&self) -> Vec<(String, String)> {
         let of = |ensemble: Arc<Ensemble>| {
             let core = &ensemble.core;
@@ -241,13 +241,13 @@ impl Ensembles {
         self.running().into_iter().filter(|ensemble| ensemble.core.machines.is_some()).flat_map(of).collect()
     }
 
-    /// Gateways that members of a group with one route table are to avoid, of each group for which they are others than at the last call.
+    /// Returns the gateways that members with one route table should avoid, for each group for which they have changed since the last call.
     pub(crate) fn take_gateways(&self) -> Vec<(String, BTreeSet<Gateway>)> {
         let running = self.running();
         let mut all = Vec::new();
         for (at, ensemble) in running.iter().enumerate() {
             let name = &ensemble.group.name;
-            // While a group is changed the one that goes comes first: what it sees does not count any more.
+            // While a group is being changed, the old one comes first: its view no longer counts.
             if running.iter().skip(at + 1).any(|newer| newer.group.name == *name) {
                 ensemble.core.forget_told_gateways();
             } else if let Some(gateways) = ensemble.core.take_gateways() {
@@ -257,29 +257,29 @@ impl Ensembles {
         all
     }
 
-    /// Has these gateways of the routes that a group's control plane has found be watched.
+    /// Watches these gateways of routes that a group's control plane has learned.
     pub(crate) fn watch_gateways(&self, group: &str, gateways: &BTreeSet<Gateway>) {
         let running = self.running();
         let named = running.iter().filter(|ensemble| ensemble.group.name == group);
         named.for_each(|ensemble| ensemble.core.watch_gateways(gateways.clone()));
     }
 
-    /// Has balancers look for frames by links that were replaced.
+    /// Wakes balancers to look for frames at links that were replaced.
     pub(crate) fn rouse(&self) {
         self.running().iter().for_each(|ensemble| ensemble.core.balancers.rouse());
     }
 
-    /// The name of a thread before members of a group that stands still, if there is one.
+    /// Returns the name of a balancer's thread that stands still, if there is one.
     pub(crate) fn standing(&self) -> Option<String> {
         self.running().iter().find_map(|ensemble| ensemble.core.balancers.standing())
     }
 
-    /// What has happened to members since this was asked last, by router.
+    /// Takes the events of members since the last call, with the router of each.
     pub(crate) fn news(&self) -> Vec<(String, News)> {
         self.running().iter().flat_map(|ensemble| ensemble.core.take_news()).collect()
     }
 
-    /// What is to be told now of groups whose common neighbour table has no room, by group.
+    /// Returns reports that are due about full neighbour tables of groups, by group.
     pub(crate) fn shortages(&self, now: Instant) -> Vec<(String, String)> {
         let size = |name: &str| {
             let inner = self.inner();
@@ -293,7 +293,7 @@ impl Ensembles {
         self.running().into_iter().filter_map(told).collect()
     }
 
-    /// What happened to the links of groups, by the name of the first member that there is.
+    /// Returns the events of groups' links, with the name of the first existing member.
     pub(crate) fn link_news(&self) -> Vec<(String, attach::News)> {
         let of = |ensemble: Arc<Ensemble>| {
             let first = ensemble.core.live().into_values().next().map(|member| member.name.clone());
@@ -305,8 +305,8 @@ impl Ensembles {
         self.running().into_iter().flat_map(of).collect()
     }
 
-    /// Another host may be at the other end of the cable of a NIC of a group (`core.wan`): the neighbours there are forgotten. The NICs of its
-    /// members that are plugged into it.
+    /// Forgets the neighbours at a NIC of a group (`core.wan`), because another host may be at the other end of its cable; returns the
+    /// members' NICs there.
     pub(crate) fn cable_changed(&self, label: &str) -> Vec<String> {
         let mut labels = Vec::new();
         for ensemble in self.running() {
@@ -322,7 +322,8 @@ impl Ensembles {
         labels
     }
 
-    /// What puts something opened anew in the place of what a NIC of a group (`core.wan`) is plugged into; none: no group has such a NIC.
+    /// Returns a function that replaces the resource behind a NIC of a group (`core.wan`) by one that was opened anew; `None`: there is no
+    /// such NIC.
     pub(crate) fn replacing(
         &self,
         label: &str,
@@ -333,7 +334,7 @@ impl Ensembles {
     }
 }
 
-/// The number of a member or balancer as it is used here.
+/// Converts the number of a member or balancer to the type that is used here.
 fn short(number: u32) -> Result<u16> {
     u16::try_from(number).context("a member with too high a number")
 }

@@ -1,12 +1,12 @@
-//! Balancers that are virtual machines, at one link of a group: which of them carries its frames, and what it is told of members.
+//! Balancers that are virtual machines, at one link of a group: which of them carries its frames, and by which table it chooses members.
 //!
 //! ```text
 //!  link --> shelf --> NIC of the carrier [ virtual machine ] NIC --> interconnection --> members
 //!  link <------------ NIC of the carrier [ virtual machine ] NIC <-- interconnection <-- members
 //! ```
 //!
-//! Any balancer could carry them; one does at a time. Another one takes over by being named: it goes on at the shelf where the first
-//! was, and the interconnection is told that the neighbours of the link are behind the other one now.
+//! One balancer at a time carries them. Any other can take over: it continues at the shelf where the first one was, and it is announced to
+//! the interconnection that the neighbours of the link are behind it now.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -25,23 +25,23 @@ use ring::Bytes;
 use super::secret;
 use super::segment::Segment;
 
-/// No balancer has this number.
+/// Stands for no balancer.
 const NONE: u32 = u32::MAX;
-/// For how long one that carries frames no more may send those out of the link that it has.
+/// Time for which a former carrier may still send frames that it has out of the link.
 const GRACE: Duration = Duration::from_millis(100);
-/// How much a round counts at most while nothing is heard: whoever comes later was kept from its CPU.
+/// Largest duration that a round adds to a silence: a later one means that this thread was kept from its CPU.
 const ROUND: Duration = Duration::from_millis(15);
-/// While a link is silent for longer than this, and for less than [`SILENT`], nobody knows who is to blame.
+/// Silence of a link from which on, until [`SILENT`], it is unknown whether members or the path behind the carrier are at fault.
 const IN_DOUBT: Duration = Duration::from_millis(20);
-/// The path behind a carrier is cut whose link is silent for so long.
+/// Silence of a link after which the path behind its carrier counts as cut.
 pub(super) const SILENT: Duration = Duration::from_millis(200);
-/// Reverse ARP: what a station that has moved says, so that others learn where it is, and that asks for nothing here (RFC 903).
+/// Reverse ARP (RFC 903): sent by a station that has moved, so that switches learn where it is. No reply is wanted here.
 const RARP: u16 = 0x8035;
 
 /// The balancers at one link.
 pub(super) struct Front {
     pub(super) link: Arc<dyn Attachment>,
-    /// What the group wants of it.
+    /// Requirements of the group.
     pub(super) wanted: NicRequirements,
     spread: Mutex<Spread>,
     /// None until the first balancer is served.
@@ -50,25 +50,25 @@ pub(super) struct Front {
     /// Generation of the table, never 0.
     generation: AtomicU32,
     carrier: AtomicU32,
-    /// The one before it, until so many microseconds have passed.
+    /// The carrier before it, and the time, in microseconds, until which its frames may leave.
     former: AtomicU32,
     grace: AtomicU64,
-    /// Whether the carrier passes frames, as far as is known.
+    /// True if the carrier is known to forward.
     is_carried: AtomicBool,
-    /// Whether a carrier has had a table that names members.
+    /// True once a carrier has had a table that names members.
     is_ready: AtomicBool,
-    /// Whether anything has come through the carrier from members since the last round.
+    /// True if a frame has come from members through the carrier since the last round.
     is_heard: AtomicBool,
-    /// For how many microseconds nothing has, although something was to.
+    /// Microseconds for which none has come although some were expected.
     silence: AtomicU64,
-    /// What balancers are plugged into inside.
+    /// Where each balancer is plugged into the interconnection.
     inside: Mutex<BTreeMap<u16, Inside>>,
 }
 
 /// Queues of the link.
 pub(super) type Queues = Vec<Box<dyn Source>>;
 
-/// The ways into and out of the link.
+/// Ports of the link.
 #[derive(Clone)]
 pub(super) struct Open {
     pub(super) shelf: Arc<Shelf>,
@@ -76,7 +76,7 @@ pub(super) struct Open {
     pub(super) outside: Outside,
 }
 
-/// What balancers are told.
+/// Data from which the balancers' table is made, and the table.
 struct Told {
     /// Addresses of the members, by number.
     stations: BTreeMap<u16, Mac>,
@@ -90,17 +90,17 @@ enum Choice {
     Turns(Vec<u16>),
 }
 
-/// Where a balancer's NIC that leads inside is plugged in.
+/// Where a balancer's inner NIC is plugged into the interconnection.
 #[derive(Clone)]
 struct Inside {
-    /// As long as the balancer is served.
+    /// Valid as long as the balancer is served.
     sink: Weak<dyn Sink>,
     /// The address of that NIC.
     station: Mac,
 }
 
 impl Open {
-    /// Has a balancer read all queues of the link.
+    /// Assigns all queues of the link to a balancer.
     fn assign(&self, reader: Option<u16>) {
         (0..self.shelf.queues()).for_each(|queue| self.shelf.assign(queue, reader));
     }
@@ -115,7 +115,7 @@ impl Front {
             spread: Mutex::new(spread),
             open: Mutex::default(),
             told: Mutex::new(Told { stations: BTreeMap::new(), choice, table: Table::EMPTY }),
-            // One that a balancer of an earlier process does not have.
+            // Random, so that a balancer of an earlier process does not have it.
             generation: AtomicU32::new(secret() as u32 | 1),
             carrier: AtomicU32::new(NONE),
             former: AtomicU32::new(NONE),
@@ -140,13 +140,13 @@ impl Front {
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The ways into and out of the link, if they are open.
+    /// Returns the ports of the link, if it is open.
     pub(super) fn open(&self) -> Option<Open> {
         self.slot().clone()
     }
 
-    /// Opens the link for the first balancer that is served; `heard` is what stands between its queues and all of them. It is given the
-    /// way out, and that of the group's control plane.
+    /// Opens the link for the first balancer that is served. `heard` wraps its queues; it gets the sink of the link, and the one for frames
+    /// of the group's control plane.
     pub(super) fn begin(
         &self,
         site: &ServiceContext<'_>,
@@ -156,7 +156,7 @@ impl Front {
         if let Some(open) = &*slot {
             return Ok(open.clone());
         }
-        // What stands before a balancer's NIC is no matter of the link.
+        // Wrappers before a balancer's NIC do not apply to the link.
         let entry = |_: Entry, sink: Arc<dyn Sink>| sink;
         let site = ServiceContext { wanted: &self.wanted, threads: 1, queues: site.queues, entry: &entry };
         let Ports { sources, sinks, urgent, control, outside, .. } = self.link.ports(&site)?;
@@ -169,36 +169,36 @@ impl Front {
         Ok(slot.insert(open).clone())
     }
 
-    /// Nobody brings frames any more: all balancers are gone.
+    /// Closes the link once all balancers are gone.
     pub(super) fn close(&self) {
         let open = self.slot().take();
         open.into_iter().for_each(|open| open.outside.leave());
     }
 
-    /// The balancer that carries frames of the link; none: nobody can.
+    /// Returns the balancer that carries frames of the link; `None`: none can.
     pub(super) fn carrier(&self) -> Option<u16> {
         u16::try_from(self.carrier.load(Ordering::Acquire)).ok()
     }
 
-    /// Whether a balancer carries frames of the link.
+    /// Returns true if this balancer carries frames of the link.
     #[inline]
     pub(super) fn is_carrier(&self, number: u16) -> bool {
         self.carrier.load(Ordering::Relaxed) == u32::from(number)
     }
 
-    /// Whether what a balancer sends out of the link leaves: of the carrier, and for a moment of the one before it.
+    /// Returns true if frames that a balancer sends out of the link may leave: those of the carrier, and for a moment of the former one.
     #[inline]
     pub(super) fn lets_out(&self, number: u16) -> bool {
         self.is_carrier(number) || self.former.load(Ordering::Relaxed) == u32::from(number)
     }
 
-    /// Whether the carrier is known to pass frames, so that members can be judged by what passes it.
+    /// Returns true if the carrier is known to forward, so that members can be judged by frames that pass it.
     pub(super) fn is_carried(&self) -> bool {
         self.is_carried.load(Ordering::Relaxed)
     }
 
-    /// Names the balancer that is to carry frames, whenever a round of any balancer or member ends; the one that did before. By one
-    /// thread at a time.
+    /// Sets the balancer that is to carry frames, whenever a round of any balancer or member ends; returns the previous one. To be called
+    /// by one thread at a time.
     pub(super) fn carry(&self, carrier: Option<u16>, is_carried: bool, now: Duration) -> Option<u16> {
         self.is_carried.store(is_carried && carrier.is_some(), Ordering::Relaxed);
         let carrier = carrier.map_or(NONE, u32::from);
@@ -214,16 +214,16 @@ impl Front {
         u16::try_from(before).ok()
     }
 
-    /// Something has come through the carrier from members.
+    /// Notes that a frame has come from members through the carrier.
     #[inline]
     pub(super) fn hear(&self) {
-        // Mostly it is known already.
+        // Mostly it is set already.
         if !self.is_heard.load(Ordering::Relaxed) {
             self.is_heard.store(true, Ordering::Relaxed);
         }
     }
 
-    /// A round is over in which something was to be heard; for how long nothing has been.
+    /// Ends a round in which frames were expected; returns for how long none has come.
     pub(super) fn listen(&self, round: Duration) -> Duration {
         let silence = match self.is_heard.swap(false, Ordering::Relaxed) {
             true => Duration::ZERO,
@@ -233,7 +233,7 @@ impl Front {
         silence
     }
 
-    /// Nothing is to be heard.
+    /// Ends a silence, because no frames are expected.
     pub(super) fn forget_silence(&self) {
         self.silence.store(0, Ordering::Relaxed);
     }
@@ -242,12 +242,12 @@ impl Front {
         Duration::from_micros(self.silence.load(Ordering::Relaxed))
     }
 
-    /// Whether it is not known who is to blame for what is missing: members, or the path behind the carrier.
+    /// Returns true while it is unknown whether members or the path behind the carrier are at fault for missing frames.
     pub(super) fn is_in_doubt(&self) -> bool {
         (IN_DOUBT..SILENT).contains(&self.silence())
     }
 
-    /// Has the carrier read the link, once there is a member that frames can go to: until then they wait where they are.
+    /// Lets the carrier read the link once there is a member that frames can go to: until then they wait where they are.
     fn read(&self) {
         if let Some(open) = &*self.slot() {
             open.assign(self.reader());
@@ -262,7 +262,7 @@ impl Front {
         self.told().table.choices.iter().any(|choice| *choice != NOBODY)
     }
 
-    /// The carrier has a table of this generation: if that names members, it may read the link from now on.
+    /// Notes the generation of the carrier's table: if it is the current one and names members, the carrier may read the link.
     pub(super) fn note_known(&self, generation: u32) {
         if !self.is_ready.load(Ordering::Relaxed) && generation == self.generation() && self.is_spread() {
             self.is_ready.store(true, Ordering::Relaxed);
@@ -270,7 +270,7 @@ impl Front {
         }
     }
 
-    /// These are the addresses of the members from now on.
+    /// Sets the Ethernet addresses of the members.
     pub(super) fn know(&self, stations: BTreeMap<u16, Mac>) {
         let mut told = self.told();
         if told.stations != stations {
@@ -279,13 +279,13 @@ impl Front {
         }
     }
 
-    /// Spreads frames in this way from the next deal on; whether that is another one than before.
+    /// Sets how frames are spread from the next deal on; returns true if this is a change.
     pub(super) fn spread_by(&self, spread: Spread) -> bool {
         let mut own = self.spread.lock().unwrap_or_else(PoisonError::into_inner);
         std::mem::replace(&mut *own, spread) != spread
     }
 
-    /// Has members have these buckets, or these parts of a round.
+    /// Assigns buckets to members, or turns of a round by their shares.
     pub(super) fn deal(&self, owners: &[Option<Number>], shares: &Shares) {
         let spread = *self.spread.lock().unwrap_or_else(PoisonError::into_inner);
         let choice = match spread {
@@ -301,7 +301,7 @@ impl Front {
         self.read();
     }
 
-    /// Makes the table anew; balancers are told of it by the next orders if it is another one than before.
+    /// Makes the table anew; the next orders carry it to balancers if it has changed.
     fn renew(&self, told: &mut Told) {
         let table = told.table();
         if table != told.table {
@@ -311,12 +311,12 @@ impl Front {
         }
     }
 
-    /// Generation of the table that balancers are to have.
+    /// Returns the generation of the table that balancers should have.
     pub(super) fn generation(&self) -> u32 {
         self.generation.load(Ordering::Acquire)
     }
 
-    /// An order of this number, with the table where the balancer does not have it; how many octets of it count.
+    /// Creates an order with this number, and with the table if the balancer does not have it; returns it with its length.
     pub(super) fn order(&self, number: u32, is_known: bool) -> ([u8; LONGEST], usize) {
         let told = self.told();
         let mut octets = [0; LONGEST];
@@ -325,26 +325,26 @@ impl Front {
         (octets, len)
     }
 
-    /// A balancer is plugged in inside, there, by a NIC of this address.
+    /// Notes where a balancer's inner NIC with this address is plugged in.
     pub(super) fn plug_inside(&self, number: u16, sink: &Arc<dyn Sink>, station: Mac) {
         self.inside().insert(number, Inside { sink: Arc::downgrade(sink), station });
     }
 
-    /// Sends a frame out of the link; how many were taken.
+    /// Sends a frame out of the link; returns the number of frames accepted.
     pub(super) fn send_outside(&self, octets: &mut [u8]) -> u64 {
         let sink = self.slot().as_ref().and_then(|open| open.sinks.first().cloned());
         sink.map_or(0, |sink| send(&*sink, octets))
     }
 
-    /// Sends a frame into the interconnection, where the carrier is plugged in; how many were taken. `None`: nobody is.
+    /// Sends a frame into the interconnection at the carrier's port; returns the number of frames accepted. `None`: there is no carrier.
     pub(super) fn send_inside(&self, octets: &mut [u8]) -> Option<u64> {
         let inside = self.inside().get(&self.carrier()?).cloned()?;
         Some(send(&*inside.sink.upgrade()?, octets))
     }
 
-    /// Tells the interconnection that these stations of one VLAN, or of none, are behind the carrier: Open vSwitch learns where an address
-    /// is for each VLAN. How many of these frames were taken. They are for the carrier's own NIC, which is told to be there first where it
-    /// is new, so that no member gets them.
+    /// Announces to the interconnection that these stations of one VLAN, or without a tag, are behind the carrier: Open vSwitch learns
+    /// addresses for each VLAN. The frames are for the carrier's own NIC, which is announced first if it is new, so that no member gets
+    /// them. Returns the number of frames accepted.
     pub(super) fn announce(
         &self,
         segment: &Segment,
@@ -390,7 +390,7 @@ impl Told {
     }
 }
 
-/// Sends one frame; how many were taken.
+/// Sends one frame; returns the number of frames accepted.
 fn send(sink: &dyn Sink, octets: &mut [u8]) -> u64 {
     sink.deliver(&[Frame::new(Bytes::from_slice(octets))]) as u64
 }

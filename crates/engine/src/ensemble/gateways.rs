@@ -1,5 +1,5 @@
-//! Gateways of routes that have several, where members have one route table: whether they answer is seen here for all members, and told
-//! to the supervisor, which alone writes the table.
+//! Reachability of the gateways of routes with several, if members share one route table: checked here for all members, and reported to
+//! the supervisor, which alone writes the table.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -15,14 +15,14 @@ use super::Core;
 use super::link::Link;
 use super::neighbours::Members;
 
-/// Between two requests for a gateway that is not known.
+/// Interval of requests for a gateway that is not known.
 const PAUSE: Duration = Duration::from_secs(1);
 /// Requests without an answer after which it is avoided.
 const REQUESTS: u32 = 3;
-/// Requests that are sent in one look: the others follow in the next ones.
+/// Requests sent in one check: the others follow in the next ones.
 const AT_ONCE: u32 = 64;
 
-/// Most gateways that are watched, if the plan has no more itself: each that is not known costs a request a second.
+/// Maximum number of watched gateways, unless the plan itself has more: each unknown one costs a request a second.
 const MOST: usize = 1024;
 
 /// A gateway: the number of its NIC, and its address.
@@ -32,32 +32,32 @@ pub(crate) type Gateway = (usize, IpAddr);
 #[derive(Default)]
 pub(super) struct Gateways {
     all: BTreeMap<Gateway, Health>,
-    /// Those of the plan.
+    /// Gateways of the plan.
     of_plan: BTreeSet<Gateway>,
-    /// Those of routes that a control plane has found.
+    /// Gateways of routes that a control plane has learned.
     learned: BTreeSet<Gateway>,
-    /// Those that were told to be avoided; none: nothing was told yet.
+    /// Gateways last reported as to be avoided; `None`: none was reported yet.
     told: Option<BTreeSet<Gateway>>,
 }
 
-/// What is known of a gateway.
+/// State of a gateway.
 #[derive(Clone, Copy, Debug, Default)]
 struct Health {
-    /// When it was asked for last, as it is not known.
+    /// Time of the last request, while it is not known.
     asked: Option<Duration>,
     /// Requests without an answer.
     unanswered: u32,
-    /// Whether it is down; none: it was not found out yet.
+    /// True if it is down; `None`: this is not known yet.
     is_down: Option<bool>,
 }
 
 impl Health {
-    /// Of one of which it was found out whether it is down.
+    /// Creates the state of one that is known to be down or up.
     fn found(is_down: bool) -> Self {
         Self { is_down: Some(is_down), ..Self::default() }
     }
 
-    /// It is not known now; whether it is to be asked for.
+    /// Handles that it is not in the neighbour table; returns true if a request is due.
     fn miss(&mut self, now: Duration) -> bool {
         let is_due = self.asked.is_none_or(|asked| now.saturating_sub(asked) >= PAUSE);
         if is_due && self.unanswered >= REQUESTS {
@@ -66,7 +66,7 @@ impl Health {
         is_due
     }
 
-    /// It was asked for.
+    /// Notes a request.
     fn note_request(&mut self, now: Duration) {
         self.asked = Some(now);
         self.unanswered = self.unanswered.saturating_add(1);
@@ -74,7 +74,7 @@ impl Health {
 }
 
 impl Gateways {
-    /// Has those of the plan be watched, those of learned routes as far as there are not too many, and no other ones.
+    /// Watches the gateways of the plan, those of learned routes up to the maximum, and no others.
     fn renew(&mut self) {
         let room = MOST.saturating_sub(self.of_plan.len());
         let others = self.learned.difference(&self.of_plan).take(room);
@@ -85,8 +85,8 @@ impl Gateways {
         }
     }
 
-    /// Those that are to be avoided, where they are others than were told last. At first nothing is told until it is known of all:
-    /// until then members avoid those that they avoided before, in the table of an earlier data plane or group.
+    /// Returns the gateways to be avoided, if they have changed since the last report. The first report waits until the state of all is
+    /// known: until then members avoid those of the table of an earlier data plane or group.
     fn news(&mut self) -> Option<BTreeSet<Gateway>> {
         if self.all.is_empty() && self.told.as_ref().is_none_or(BTreeSet::is_empty) {
             return None;
@@ -110,14 +110,14 @@ impl Core {
         self.gateways.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has the gateways of a group's plan be watched, and no other ones of a plan.
+    /// Sets the watched gateways of a group's plan.
     pub(super) fn set_gateways(&self, group: &Group) {
         let mut gateways = self.gateways();
         gateways.of_plan = group.common_gateways().into_iter().map(|(nic, ip)| (nic, ip.into())).collect();
         gateways.renew();
     }
 
-    /// Has these gateways of learned routes be watched as well, and no other ones of learned routes.
+    /// Sets the watched gateways of learned routes.
     pub(super) fn watch_gateways(&self, mut learned: BTreeSet<Gateway>) {
         learned.retain(|(nic, _)| *nic < self.links.len());
         let mut gateways = self.gateways();
@@ -125,12 +125,12 @@ impl Core {
         gateways.renew();
     }
 
-    /// Looks which gateways are known, and asks for the others.
+    /// Checks which gateways are in the neighbour table, and sends requests for the others.
     pub(super) fn attend_gateways(&self, table: &NeighbourTable, (members, now): (&Members, Duration)) {
         let mut left = AT_ONCE;
         for ((nic, ip), health) in &mut self.gateways().all {
             let Some(link) = self.links.get(*nic) else { continue };
-            // Without an own IPv6 address nobody there can be asked, so no member reaches it.
+            // Without an own IPv6 address no request is possible, so no member reaches it.
             let is_mute = ip.is_ipv6() && !link.nodes().takes_part();
             if is_mute || !link.is_usable(now) {
                 *health = Health::found(true);
@@ -138,7 +138,7 @@ impl Core {
                 *health = Health::found(false);
             } else if health.miss(now) && left > 0 {
                 left -= 1;
-                // What no member could send is no request.
+                // A request that no member could send does not count.
                 if self.ask_gateway((*nic, *ip), link, (members, now)) {
                     health.note_request(now);
                 }
@@ -146,7 +146,7 @@ impl Core {
         }
     }
 
-    /// Asks for a gateway behind a link. Whether a member could send that.
+    /// Sends a request for a gateway behind a link; returns true if it was sent.
     fn ask_gateway(&self, (nic, ip): Gateway, link: &Link, (members, now): (&Members, Duration)) -> bool {
         match ip {
             IpAddr::V4(ip) => {
@@ -168,18 +168,18 @@ impl Core {
         }
     }
 
-    /// The gateways that members are to avoid, where they are others than at the last call.
+    /// Returns the gateways that members should avoid, if they have changed since the last call.
     pub(super) fn take_gateways(&self) -> Option<BTreeSet<Gateway>> {
         self.gateways().news()
     }
 
-    /// Another group of this name tells its gateways now: should this one go on instead, it tells its own again.
+    /// Forgets the last report, because another group with this name reports now: if this one stays instead, it reports its own again.
     pub(super) fn forget_told_gateways(&self) {
         self.gateways().told = None;
     }
 }
 
-/// The address of a gateway as the neighbour table has it.
+/// Converts the address of a gateway to the neighbour table's type.
 const fn neighbour(ip: IpAddr) -> Ip {
     match ip {
         IpAddr::V4(ip) => Ip::v4(ip.to_bits()),

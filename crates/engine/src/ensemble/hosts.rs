@@ -1,9 +1,10 @@
-//! The neighbours of a group at one of its NICs, and the one voice that speaks ARP there for all members.
+//! The IPv4 neighbours of a group at one of its NICs: ARP in the name of all members.
 //!
-//! A member asks for a neighbour as any router does, by an ARP request. That is heard here before it leaves the host: what is known is
-//! answered at once, and what is not is asked of the network, once for all members. What the network says is heard here as well, and
-//! told to those who have asked; what it asks for is answered here. So members see the neighbours alike, whoever of them owns the queue
-//! that ARP comes by, and none of them can change what the others see. It needs nothing of a member's engine.
+//! A member resolves a neighbour by an ARP request, as any router does. The request is handled here before it leaves the host: if the
+//! neighbour is known, it is answered at once, else the network is asked, once for all members. Messages of the network are handled here as
+//! well: replies are passed to the members that have asked, requests are answered. So all members have the same view of the neighbours,
+//! whichever of them owns the queue at which ARP arrives, and none can change that of the others. Nothing of this depends on a member's
+//! engine.
 //!
 //! Pure: packets and time come in, frames go out.
 
@@ -17,14 +18,14 @@ use super::known::{Asked, Known, bit};
 /// A frame with an ARP packet.
 pub(super) type Spoken = [u8; ethernet::SHORTEST];
 
-/// What comes of a packet.
+/// Result of handling a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Heard {
-    /// Whether its frame goes on to where it was going.
+    /// True if its frame goes on to its destination.
     pub(super) goes_on: bool,
-    /// What the network is answered.
+    /// Reply to the network.
     pub(super) answer: Option<Spoken>,
-    /// What members are told: a bit for each of their numbers.
+    /// Frame for members, with a bit for the number of each of them.
     pub(super) told: Option<(u64, Spoken)>,
 }
 
@@ -45,19 +46,19 @@ pub(super) struct Hosts {
 }
 
 impl Hosts {
-    /// Nobody is known yet to a group with this Ethernet address, and these addresses.
+    /// Creates an empty table for a group with this Ethernet address and these addresses.
     pub(super) fn new(mac: Mac, own: Vec<Own>) -> Self {
         Self { mac, own, known: Known::new() }
     }
 
-    /// The network says this.
+    /// Handles a packet from the network.
     pub(super) fn hear_network(&mut self, packet: &Packet, now: Duration) -> Heard {
         let (ip, mac) = (packet.sender_ip, packet.sender_mac);
         if mac == self.mac {
             return Heard::default();
         }
         if self.is_own(ip) {
-            // A station claims an address of ours: a member tells of it, as a router that is alone does.
+            // Another station claims an address of ours: a member reports it, as a single router does.
             return Heard { goes_on: true, ..Heard::default() };
         }
         let is_for_us = self.is_own(packet.target_ip);
@@ -66,7 +67,7 @@ impl Hosts {
         Heard { answer: is_asked.then(|| self.answer(packet)), told, goes_on: false }
     }
 
-    /// A member says this.
+    /// Handles a packet of a member.
     pub(super) fn hear_member(&mut self, member: u16, packet: &Packet, now: Duration) -> Heard {
         if packet.operation != Operation::Request {
             return Heard::default();
@@ -74,17 +75,17 @@ impl Hosts {
         self.asked_by((member, packet.sender_ip), packet.target_ip, true, now)
     }
 
-    /// A member asks for a neighbour by its desk. `is_known`: it is in the table that members have in common.
+    /// Handles a member's question at its desk. `is_known`: the neighbour is in the table that members share.
     pub(super) fn ask(&mut self, (member, ip): (u16, u32), is_known: bool, now: Duration) -> Heard {
         self.asked_by((member, self.voice(ip)), ip, is_known, now)
     }
 
-    /// Whether a member may ask for this address: a station may have it, and none of ours is it.
+    /// Returns true if a member may ask for this address: it can be that of a station, and is not one of ours.
     pub(super) fn may_be_asked(&self, ip: u32) -> bool {
         !ipv4::is_martian(ip) && !self.is_own(ip) && !self.is_network_wide(ip)
     }
 
-    /// What asks for a neighbour, of all stations or of the one that has this address.
+    /// Creates an ARP request for a neighbour, by broadcast or to the station with this address.
     pub(super) fn question(&self, ip: u32, to: Mac) -> Spoken {
         let packet = Packet {
             operation: Operation::Request,
@@ -96,22 +97,22 @@ impl Hosts {
         spoken(to, &packet)
     }
 
-    /// An address is asked for, so that the answer is of interest.
+    /// Notes that an address is requested, so that the reply is stored.
     pub(super) fn expect(&mut self, ip: u32, now: Duration) {
         self.known.expect(ip, now);
     }
 
-    /// Whether this was said now, and is of interest.
+    /// Returns true if a known neighbour has this Ethernet address, and its last message came at this time.
     pub(super) fn has_heard(&self, (ip, mac): (u32, Mac), now: Duration) -> bool {
         self.known.heard(ip, now) == Some(mac)
     }
 
-    /// The own address that speaks to another one.
+    /// Returns the own address that is the source of messages to another address.
     fn voice(&self, ip: u32) -> u32 {
         self.near(ip).or(self.own.first().copied()).map_or(0, |own| own.ip)
     }
 
-    /// A member asks for an address, by one of its own.
+    /// Handles a member's request for an address, from one of its own.
     fn asked_by(&mut self, (member, by): (u16, u32), ip: u32, is_known: bool, now: Duration) -> Heard {
         if self.is_own(ip) {
             return Heard::default();
@@ -121,22 +122,22 @@ impl Hosts {
         Heard { goes_on, told, answer: None }
     }
 
-    /// The address of a neighbour that is known.
+    /// Returns the Ethernet address of a known neighbour.
     pub(super) fn station(&self, ip: u32) -> Option<Mac> {
         self.known.station(ip)
     }
 
-    /// The addresses of all neighbours that are known.
+    /// Returns the Ethernet addresses of all known neighbours.
     pub(super) fn stations(&self) -> Vec<Mac> {
         self.known.stations().collect()
     }
 
-    /// Other hosts may be there by now.
+    /// Forgets all neighbours: there may be other hosts by now.
     pub(super) fn forget(&mut self) {
         self.known.forget();
     }
 
-    /// Notes a station: one that speaks to us may be new, of others only a change is of interest. What members are to be told.
+    /// Stores the address of a station: a new one only if its message is for us, else only a change. Returns a frame for members.
     fn learn(&mut self, (ip, mac): (u32, Mac), is_for_us: bool, now: Duration) -> Option<(u64, Spoken)> {
         if !mac.is_station() || ip == 0 || self.is_network_wide(ip) {
             return None;
@@ -153,12 +154,12 @@ impl Hosts {
         self.own.iter().any(|own| own.ip == ip)
     }
 
-    /// The own address in whose network another one lies.
+    /// Returns the own address in whose network another address lies.
     fn near(&self, ip: u32) -> Option<Own> {
         self.own.iter().find(|own| own.ip & own.mask == ip & own.mask).copied()
     }
 
-    /// Whether it names one of the networks as a whole; of two addresses (RFC 3021) neither does.
+    /// Returns true for the network and broadcast addresses of our networks; one of two addresses (RFC 3021) has none.
     fn is_network_wide(&self, ip: u32) -> bool {
         self.near(ip).is_some_and(|own| !own.mask > 1 && [0, !own.mask].contains(&(ip & !own.mask)))
     }
@@ -174,7 +175,7 @@ impl Hosts {
         spoken(request.sender_mac, &packet)
     }
 
-    /// What a neighbour says to members.
+    /// Creates the ARP reply of a neighbour to members.
     fn reply(&self, ip: u32, mac: Mac, to: u32) -> Spoken {
         let packet = Packet {
             operation: Operation::Reply,
@@ -187,12 +188,12 @@ impl Hosts {
     }
 }
 
-/// A frame with an ARP packet, for a station.
+/// Creates a frame with an ARP packet for a station.
 pub(super) fn spoken(to: Mac, packet: &Packet) -> Spoken {
     let mut octets = [0; ethernet::SHORTEST];
     let header = ethernet::Header { destination: to, source: packet.sender_mac, ethertype: ethernet::ARP };
     let written = header.write(&mut octets).and_then(|()| packet.write(&mut octets[ethernet::HEADER..]));
-    // Both fit; a frame of zeros would be nobody's.
+    // Both fit; a frame of zeros would have no receiver.
     if written.is_err() {
         octets = [0; ethernet::SHORTEST];
     }

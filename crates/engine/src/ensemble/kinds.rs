@@ -1,4 +1,4 @@
-//! Frames that a group hears or takes out, told from all others by their headers.
+//! Classification of frames by their headers: those that a group handles for its members, and probes that it takes out.
 
 use frame::{ethernet, ipv6, nd, vlan};
 use group::probe;
@@ -9,16 +9,16 @@ const NEXT_HEADER: usize = ethernet::HEADER + 6;
 /// Offset of the type of an ICMPv6 message behind an IPv6 header.
 const ICMP: usize = ethernet::HEADER + ipv6::HEADER;
 
-/// What is heard for all members.
+/// Kind of frame that the group handles for all members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// An ARP packet.
     Arp,
-    /// A message of neighbour discovery (RFC 4861), without extension headers before it.
+    /// A neighbour discovery message (RFC 4861) without preceding extension headers.
     Discovery,
 }
 
-/// Whether a packet is a message of neighbour discovery. None that a member forwards has the hop limit of one.
+/// Returns true if a packet is a neighbour discovery message. Its hop limit tells it from all packets that a member forwards.
 #[inline]
 fn is_near_message(frame: &Frame<'_>, shift: usize) -> bool {
     let near = Some([ipv6::next::ICMP, ipv6::LINK_HOPS]);
@@ -27,7 +27,7 @@ fn is_near_message(frame: &Frame<'_>, shift: usize) -> bool {
     is_near && kind.is_some_and(|[kind]| (nd::ROUTER_SOLICIT..=nd::ADVERT).contains(&kind))
 }
 
-/// Which of them a frame looks like, also in a VLAN.
+/// Returns the kind that a frame looks like, also behind VLAN tags.
 #[inline(always)]
 pub(super) fn kind(frame: &Frame<'_>) -> Option<Kind> {
     match ethertype(frame, 0)? {
@@ -55,14 +55,15 @@ fn ethertype(frame: &Frame<'_>, shift: usize) -> Option<u16> {
     frame.octets().read(vlan::AT + shift).map(u16::from_be_bytes)
 }
 
-/// Whether a frame is for where probes are taken out, at any NIC: what stands in the last octet only who looks closer needs to know.
+/// Returns true if a frame has the destination address at which probes are taken out, at any NIC: the last octet, the NIC's number, is not
+/// compared.
 #[inline(always)]
 pub(super) fn is_back(frame: &Frame<'_>) -> bool {
     let [a, b, c, d, e, _] = probe::BACK.0;
     frame.octets().read::<5>(0) == Some([a, b, c, d, e])
 }
 
-/// Whether a frame is for more than one station.
+/// Returns true if a frame is for more than one station.
 #[inline(always)]
 pub(super) fn is_for_many(frame: &Frame<'_>) -> bool {
     frame.octets().read::<1>(0).is_some_and(|[first]| first & 1 != 0)

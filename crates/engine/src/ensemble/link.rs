@@ -1,4 +1,4 @@
-//! What members are plugged into by one NIC of their group.
+//! Link of a NIC of a group: the attachment that all members share, with its neighbours and its cable.
 
 use std::iter;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,10 +20,10 @@ use super::{GroupNicCounters, Way};
 use crate::control::Shadow;
 use crate::supplies::HostServices;
 
-/// After this time members know that a cable is in again, and forward what comes by it.
+/// Time after which members have noticed that a cable is in again, and forward frames from it.
 const SETTLES: Duration = Duration::from_millis(500);
 
-/// Whether a group has the cable of a NIC out; any thread may ask.
+/// Flag that the cable of a NIC of a group is pulled, readable by any thread.
 #[derive(Clone, Default)]
 pub(super) struct IsPulled(Arc<AtomicBool>);
 
@@ -37,10 +37,10 @@ impl IsPulled {
     }
 }
 
-/// What goes on from the link that one takes the place of.
+/// Parts of a replaced link that are kept in use by its successor.
 #[derive(Default)]
 pub(super) struct Held {
-    /// What it is plugged into.
+    /// Its attachment.
     pub(super) at: Option<Arc<dyn Attachment>>,
     /// Its shadow in a control plane.
     pub(super) shadow: Option<Arc<Shadow>>,
@@ -53,20 +53,20 @@ pub(super) struct Link {
     pub(super) mac: frame::Mac,
     /// Number of its VRF.
     pub(super) vrf: usize,
-    /// The source of probes that enter members by it: one that their reverse-path filter lets in.
+    /// Source address of probes that enter members by it, which their reverse-path filter accepts.
     pub(super) probes_from: u32,
     pub(super) way: Way,
-    /// Addresses of neighbours there that the group need not ask for, each with the number of its segment in [`Link::segments`].
+    /// Ethernet addresses of static neighbours, each with the number of its segment in [`Link::segments`].
     pub(super) fixed: Vec<(usize, frame::Mac)>,
     /// The group's control plane there, if it has one.
     pub(super) voice: Option<Voice>,
     is_pulled: IsPulled,
     cable: Mutex<Cable>,
-    /// Whether it was carried when this was noted last.
+    /// True if a balancer carried it at the last note.
     was_carried: AtomicBool,
-    /// What is heard in frames without a tag.
+    /// Neighbours in frames without a tag.
     pub(super) plain: Segment,
-    /// What is heard in those of VLANs.
+    /// Neighbours in each VLAN.
     pub(super) vlans: Vec<Segment>,
     pub(super) counters: GroupNicCounters,
 }
@@ -74,11 +74,12 @@ pub(super) struct Link {
 /// The cable of a link.
 #[derive(Default)]
 struct Cable {
-    /// When it was seen out last.
+    /// Last time at which it was seen pulled.
     out: Option<Duration>,
 }
 
-/// Addresses of the static neighbours at a NIC of a group, each with the number of its segment: without a tag, or in one of the VLANs.
+/// Returns the Ethernet addresses of the static neighbours at a NIC of a group, each with the number of its segment: without a tag, or a
+/// VLAN.
 fn fixed(group: &Group, nic: usize) -> Vec<(usize, frame::Mac)> {
     let (nics, interfaces) = (group.pattern.nics.len(), &group.pattern.forwarding.interfaces);
     let vlans = (nics..).zip(interfaces).filter(|(_, own)| own.nic == nic).map(|(place, _)| place);
@@ -91,7 +92,7 @@ fn fixed(group: &Group, nic: usize) -> Vec<(usize, frame::Mac)> {
 }
 
 impl Link {
-    /// That of a NIC of a group: what is held for it, or else what is supplied.
+    /// Creates the link of a NIC of a group, with the attachment that is held for it, or else the supplied one.
     pub(super) fn new(
         (group, nic): (&Group, &Nic),
         held: Held,
@@ -131,17 +132,17 @@ impl Link {
         })
     }
 
-    /// The IPv4 neighbours there without a tag.
+    /// Locks its IPv4 neighbours in frames without a tag.
     pub(super) fn hosts(&self) -> MutexGuard<'_, Hosts> {
         self.plain.hosts()
     }
 
-    /// The IPv6 neighbours there without a tag.
+    /// Locks its IPv6 neighbours in frames without a tag.
     pub(super) fn nodes(&self) -> MutexGuard<'_, Nodes> {
         self.plain.nodes()
     }
 
-    /// What is heard there: without a tag, and in each VLAN.
+    /// Returns its segments: without a tag, and each VLAN.
     pub(super) fn segments(&self) -> impl Iterator<Item = &Segment> {
         iter::once(&self.plain).chain(&self.vlans)
     }
@@ -150,17 +151,17 @@ impl Link {
         self.cable.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the group has its cable out.
+    /// Notes whether its cable is pulled.
     pub(super) fn set_pulled(&self, is_pulled: bool) {
         self.is_pulled.set(is_pulled);
     }
 
-    /// Notes whether a balancer carries it and its cable is in; whether that was not so before.
+    /// Notes whether a balancer carries it and its cable is in; returns true if that has just become so.
     pub(super) fn begins(&self, is_carried: bool) -> bool {
         !self.was_carried.swap(is_carried, Ordering::AcqRel) && is_carried
     }
 
-    /// Whether what enters members by it can be expected to leave them: its cable is in, and has been for a moment.
+    /// Returns true if members can be expected to forward frames from it: its cable has been in for [`SETTLES`].
     pub(super) fn is_usable(&self, now: Duration) -> bool {
         let mut cable = self.cable();
         if self.is_pulled.get() || self.way.link() == Some(false) {

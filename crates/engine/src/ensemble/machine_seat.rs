@@ -1,14 +1,14 @@
-//! What a balancer that is a virtual machine is plugged into by one NIC: a link of its group, or the interconnection.
+//! Attachment of a NIC of a balancer that is a virtual machine: to a link of its group, or to the interconnection.
 //!
 //! ```text
-//!  link --> shelf --> ARP is heard ---+--> NIC [ machine ] NIC --+--> orders are taken out --> interconnection
-//!                         orders -----^                         ^---- orders
-//!  link <-- orders, probes are taken out <-- NIC [ machine ] NIC <-- ARP of members is heard <-- interconnection
+//!  link --> shelf --> ARP is taken out ---+--> NIC [ machine ] NIC --+--> orders are taken out --> interconnection
+//!                             orders -----^                         ^---- orders
+//!  link <-- orders, probes are taken out <-- NIC [ machine ] NIC <-- ARP of members is taken out <-- interconnection
 //! ```
 //!
-//! With ARP neighbour discovery is meant as well.
+//! ARP stands for neighbour discovery as well.
 //!
-//! Whatever looks like an order and does not come from here is dropped before it can enter: nobody else tells a balancer anything.
+//! Frames that look like orders and do not come from here are dropped before they enter, so that no one else can configure a balancer.
 
 use std::sync::Arc;
 
@@ -24,13 +24,13 @@ use super::machines::Machines;
 use super::seat::{INLET, Member, deliver_left, sorted};
 use super::{Core, Ensemble};
 
-/// What a NIC of a balancer is plugged into.
+/// Attachment of a NIC of a balancer.
 pub(super) struct MachineSeat {
     pub(super) ensemble: Arc<Ensemble>,
     pub(super) machine: Arc<Member>,
     /// Number of the group's NIC.
     pub(super) nic: usize,
-    /// The interconnection, and the NIC's address there; none: the NIC leads to the link of the group's NIC.
+    /// The interconnection, and the NIC's address there; `None`: the NIC is at the link of the group's NIC.
     pub(super) inside: Option<(Arc<dyn Attachment>, Mac)>,
 }
 
@@ -42,7 +42,7 @@ struct Side {
     front: Arc<Front>,
     /// Number of the group's NIC.
     nic: usize,
-    /// Where what leaves here has entered the balancer.
+    /// NIC by which frames that leave here have entered the balancer.
     entered: usize,
     is_inside: bool,
 }
@@ -56,12 +56,12 @@ impl MachineSeat {
         Ok(Side { core, machine: self.machine.clone(), front, nic: self.nic, entered, is_inside })
     }
 
-    /// The number of this NIC.
+    /// Returns the number of this NIC.
     fn place(&self) -> usize {
         if self.inside.is_some() { self.ensemble.core.links.len() + self.nic } else { self.nic }
     }
 
-    /// What leads to the link, and away from it while this balancer carries it.
+    /// Returns the ports at the link, whose source has frames while this balancer carries it.
     fn outside(&self, side: &Side, site: &ServiceContext<'_>) -> Result<Ports> {
         let (core, nic) = (side.core.clone(), side.nic);
         let heard = move |queues: Queues, [out, said]: [&Arc<dyn Sink>; 2]| -> Result<Queues> {
@@ -77,7 +77,7 @@ impl MachineSeat {
         Ok(Ports { sources, sinks: open.sinks, ..Ports::default() })
     }
 
-    /// What leads to the interconnection and away from it.
+    /// Returns the ports at the interconnection.
     fn inside(
         &self,
         side: &Side,
@@ -96,7 +96,7 @@ impl Attachment for MachineSeat {
     fn ports(&self, site: &ServiceContext<'_>) -> Result<Ports> {
         let side = self.side()?;
         let (inlet, orders) = ingress(INLET).context("cannot make an ingress queue")?;
-        // What may fail comes before a port of a switch, which would have to be left again.
+        // Steps that may fail come before a port of a switch is made, which would have to be removed again.
         let mut ports = match &self.inside {
             Some((at, station)) => self.inside(&side, (at, *station), site)?,
             None => self.outside(&side, site)?,
@@ -126,13 +126,13 @@ impl Attachment for MachineSeat {
         }
     }
 
-    /// How the balancer is, and how many links it carries.
+    /// Describes the state of the balancer, with the number of links that it carries.
     fn state(&self) -> Option<(&'static str, String)> {
         Some(("member", self.ensemble.core.state_of_machine(self.machine.number)?))
     }
 }
 
-/// Shows those frames of a source that a filter lets pass.
+/// Shows the frames of a source that pass a filter.
 pub(super) fn show_some(
     source: &mut dyn Source,
     (budget, is_plain): (usize, impl Fn(&Frame<'_>) -> bool),
@@ -145,7 +145,7 @@ pub(super) fn show_some(
         }
         let mut left = Frames::new();
         for frame in frames.iter().filter(|frame| goes_on(frame)) {
-            // A burst has no more than fit.
+            // A burst always fits.
             let _ = left.try_push(*frame);
         }
         if !left.is_empty() {
@@ -154,10 +154,10 @@ pub(super) fn show_some(
     })
 }
 
-/// Frames from the link, but for ARP and neighbour discovery, which are heard for all members.
+/// Source of frames from the link, without ARP and neighbour discovery, which are handled for all members.
 struct FromNetwork {
     source: Box<dyn Source>,
-    /// Where answers go.
+    /// Sink for replies.
     out: Arc<dyn Sink>,
     core: Arc<Core>,
     /// Number of the NIC.
@@ -183,7 +183,7 @@ impl SourceWrapper for FromNetwork {
     }
 }
 
-/// Frames from the interconnection, but for ARP and neighbour discovery of members that nobody hears closer to them.
+/// Source of frames from the interconnection, without ARP and neighbour discovery; those of members served elsewhere are handled here.
 struct FromMembers {
     source: Box<dyn Source>,
     side: Side,
@@ -203,7 +203,7 @@ impl SourceWrapper for FromMembers {
             take(frames);
         };
         let goes_on = |frame: &Frame<'_>| {
-            // All balancers hear what is said to everybody; one listens.
+            // Broadcasts reach all balancers; the carrier handles them.
             let listens = || front.is_carrier(machine.number);
             match kind(frame) {
                 Some(Kind::Arp) if listens() => core.hears_behind(*nic, frame),
@@ -220,7 +220,7 @@ impl SourceWrapper for FromMembers {
     }
 }
 
-/// Frames that leave a balancer, but for orders, and for probes that leave the group.
+/// Sink of frames that leave a balancer, without orders and without probes that leave the group.
 struct FromMachine {
     sink: Arc<dyn Sink>,
     side: Side,
@@ -246,7 +246,7 @@ impl SinkWrapper for FromMachine {
 }
 
 impl Side {
-    /// So many frames have passed the balancer to this side.
+    /// Counts frames that have passed the balancer to this side.
     #[inline]
     fn passed(&self, frames: usize) {
         self.machine.has_passed(self.entered, frames);
@@ -263,7 +263,7 @@ impl FromMachine {
         deliver_left(&*self.sink, frames, takes_out, |left| self.side.passed(left.len()))
     }
 
-    /// Takes nothing that would leave by a link that another balancer carries, but for orders.
+    /// Drops frames that would leave by a link that another balancer carries, except orders, which are handled.
     #[cold]
     fn drop_all(&self, frames: &[Frame<'_>]) -> usize {
         let orders = frames.iter().filter(|frame| is_order(frame));
@@ -274,7 +274,7 @@ impl FromMachine {
         frames.len()
     }
 
-    /// Takes a frame out that is for us; whether it was.
+    /// Takes out a frame that is for us; returns true if it was.
     fn takes_out(&self, frame: &Frame<'_>) -> bool {
         let side = &self.side;
         if is_order(frame) {
@@ -301,7 +301,7 @@ fn is_order(frame: &Frame<'_>) -> bool {
     frame.octets().read::<2>(12) == Some(ETHERTYPE.to_be_bytes()) && frame.octets().read::<6>(0) == Some(TO.0)
 }
 
-/// Whether a frame that leaves a balancer, inwards or outwards, is for us.
+/// Returns true if a frame that leaves a balancer, inwards or outwards, is for us.
 #[inline(always)]
 fn is_taken_out(frame: &Frame<'_>, is_inwards: bool) -> bool {
     is_order(frame) || !is_inwards && is_back(frame)

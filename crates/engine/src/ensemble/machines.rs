@@ -1,7 +1,7 @@
-//! Balancers that are virtual machines, of all links of a group: who is alive, and who carries which link.
+//! Balancers that are virtual machines, of all links of a group: which of them are alive, and which carries which link.
 //!
-//! They are judged like members: in each round an order goes through each of their NICs, out of the other one of its link, and is taken out
-//! there; frames that pass count as much. One that is cut leaves its links to the others.
+//! They are judged like members: in each round an order enters each of their NICs, leaves by the other NIC of its link, and is taken out
+//! there; forwarded frames are equal evidence. When a balancer is cut off, others carry its links.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,29 +21,29 @@ use super::seat::{Aside, Member};
 use super::segment::Segment;
 use super::{Core, News, Way};
 
-/// The balancers of a group, where they are virtual machines.
+/// The balancers of a group that are virtual machines.
 pub(super) struct Machines {
-    /// How many there are to be.
+    /// Wanted number.
     count: AtomicUsize,
-    /// Whether members are served elsewhere, of which only what reaches a balancer is seen here.
+    /// True if members are served elsewhere: only their frames that reach a balancer are seen here.
     is_before_others: bool,
-    /// Whether members do not try the group's IPv6 addresses before they use them: kernel routers hear each other.
+    /// True if the group does duplicate address detection for its members: kernel routers would hear each other's.
     tries_addresses: bool,
     known: Mutex<BTreeMap<u16, Weak<Member>>>,
     board: Mutex<Board>,
-    /// What is behind those behind which a path was cut.
+    /// State of the paths behind balancers behind which one was cut.
     paths: Mutex<BTreeMap<u16, Path>>,
-    /// When paths were listened to last, and whether something was sent by them since.
+    /// Time of the last check of the paths, and whether a question was sent by each of them since.
     listened: Mutex<(Duration, bool)>,
-    /// Number of the balancer that is asked next.
+    /// Turn counter by which the next balancers to be asked are chosen.
     turn: AtomicUsize,
 }
 
-/// Those that there are.
+/// Existing balancers by number.
 type Live = BTreeMap<u16, Arc<Member>>;
 
 impl Machines {
-    /// None yet; `None`: those of the group are no machines.
+    /// Creates an empty set; `None` if the group's balancers are no virtual machines.
     pub(super) fn new(group: &Group) -> Option<Self> {
         let count = AtomicUsize::new(group.balancers() as usize);
         let (known, board) = (Mutex::default(), Mutex::new(Board::of_balancers()));
@@ -70,51 +70,51 @@ impl Machines {
         self.board.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether members are kernel routers, or on other hosts.
+    /// Returns true if members are kernel routers, or on other hosts.
     pub(super) const fn is_before_others(&self) -> bool {
         self.is_before_others
     }
 
-    /// Whether the group tries its IPv6 addresses for its members, which are kernel routers.
+    /// Returns true if the group does duplicate address detection for its members, which are kernel routers.
     pub(super) const fn tries_addresses(&self) -> bool {
         self.tries_addresses
     }
 
-    /// What is known of the paths behind them. To be taken after the board.
+    /// Locks the states of the paths behind them. Lock order: after the board.
     pub(super) fn paths(&self) -> MutexGuard<'_, BTreeMap<u16, Path>> {
         self.paths.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The turn of whoever is asked first, of so many that are asked at a time.
+    /// Returns the turn of the first to be asked, when this many are asked at a time.
     pub(super) fn turn(&self, asked: usize) -> usize {
         self.turn.fetch_add(asked, Ordering::Relaxed)
     }
 
-    /// Whether something was sent by all paths.
+    /// Notes whether a question was sent by each path.
     pub(super) fn note_asked(&self, was_asked: bool) {
         self.listened.lock().unwrap_or_else(PoisonError::into_inner).1 = was_asked;
     }
 
-    /// What has passed since this was called last, and whether something was sent by all paths.
+    /// Returns the time since the last call, and whether a question was sent by each path meanwhile.
     pub(super) fn listened(&self, now: Duration) -> (Duration, bool) {
         let mut listened = self.listened.lock().unwrap_or_else(PoisonError::into_inner);
         let before = std::mem::replace(&mut listened.0, now);
         (now.saturating_sub(before), listened.1)
     }
 
-    /// Those that there are.
+    /// Returns the existing balancers.
     pub(super) fn live(&self) -> Live {
         let mut known = self.known();
         known.retain(|_, machine| machine.strong_count() > 0);
         known.iter().filter_map(|(number, machine)| Some((*number, machine.upgrade()?))).collect()
     }
 
-    /// The one of this number, if there is one.
+    /// Returns the balancer with this number, if it exists.
     pub(super) fn get(&self, number: u16) -> Option<Arc<Member>> {
         self.known().get(&number)?.upgrade()
     }
 
-    /// The one of this number, which is plugged into so many places.
+    /// Returns the balancer with this number, which has this many NICs, and creates it if necessary.
     pub(super) fn find(&self, (name, number): (&str, u16), places: usize) -> Arc<Member> {
         let mut known = self.known();
         known.get(&number).and_then(Weak::upgrade).unwrap_or_else(|| {
@@ -124,12 +124,12 @@ impl Machines {
         })
     }
 
-    /// There are to be so many.
+    /// Adopts the number of balancers of a changed group.
     pub(super) fn follow(&self, group: &Group) {
         self.count.store(group.balancers() as usize, Ordering::Relaxed);
     }
 
-    /// What has happened to them since this was asked last, by router.
+    /// Takes the events since the last call, with the router of each.
     pub(super) fn take_news(&self) -> Vec<(String, News)> {
         let news = self.board().take_news();
         let live = self.live();
@@ -139,7 +139,7 @@ impl Machines {
 }
 
 impl Core {
-    /// The balancers at a link, where they are virtual machines.
+    /// Returns the balancers at a link, if they are virtual machines.
     pub(super) fn front(&self, nic: usize) -> Option<&Arc<Front>> {
         match &self.links.get(nic)?.way {
             Way::Machines(front) => Some(front),
@@ -151,7 +151,7 @@ impl Core {
         (0..self.links.len()).filter_map(move |nic| Some((nic, self.front(nic)?)))
     }
 
-    /// Ends the rounds of balancers that are due, and begins the next ones; when to come again, if there is any.
+    /// Ends the balancers' rounds that are due and begins the next ones; returns when to call again, if there are balancers.
     pub(super) fn round_of_machines(&self, now: Duration) -> Option<Duration> {
         let machines = self.machines.as_ref()?;
         let live = machines.live();
@@ -173,7 +173,7 @@ impl Core {
         board.due()
     }
 
-    /// Tells balancers of tables that they do not know, without waiting for the next round.
+    /// Sends new tables to balancers that do not know them, without waiting for the next round.
     pub(super) fn tell_machines(&self, now: Duration) {
         let Some(machines) = &self.machines else { return };
         let usable = self.usable_cables(now);
@@ -185,8 +185,8 @@ impl Core {
         }
     }
 
-    /// Sends an order into each NIC of a balancer, or into those whose link it does not know the table of; which NICs these are, one bit
-    /// each. `None`: none of them is served.
+    /// Sends an order into each NIC of a balancer, or only into those of links whose current table it does not know; returns the NICs that
+    /// accepted it, one bit each. `None`: none of them is served.
     fn order(&self, machine: &Member, number: u32, (to_all, usable): (bool, &[u8])) -> Option<u32> {
         if usable.is_empty() {
             return Some(0);
@@ -207,7 +207,7 @@ impl Core {
         (entered != 0).then_some(entered)
     }
 
-    /// An order has passed a balancer that had entered at this place, or something that looks like one.
+    /// Handles an order that has passed a balancer and had entered at NIC `place`, or a frame that looks like one.
     pub(super) fn hears_order(&self, machine: &Member, (nic, place): (usize, usize), octets: &[u8]) {
         let Some(counters) = self.links.get(nic).map(|link| &link.counters) else { return };
         match Order::read(octets) {
@@ -219,7 +219,7 @@ impl Core {
         }
     }
 
-    /// Has links be carried by balancers that can, and tells the interconnection where their neighbours are from now on.
+    /// Assigns links to balancers that can carry them, and announces to the interconnection where their neighbours are from now on.
     fn deal_links(&self, machines: &Machines, board: &Board, now: Duration) {
         let able: Vec<usize> = board.able().map(usize::from).collect();
         let count = machines.count.load(Ordering::Relaxed);
@@ -239,7 +239,7 @@ impl Core {
         }
     }
 
-    /// Tells the interconnection that all known neighbours of a link are behind its carrier.
+    /// Announces to the interconnection that all known neighbours of a link are behind its carrier.
     fn announce_all(&self, nic: usize) {
         let (Some(link), Some(front)) = (self.links.get(nic), self.front(nic)) else { return };
         for (number, segment) in link.segments().enumerate() {
@@ -250,14 +250,14 @@ impl Core {
         }
     }
 
-    /// Tells the interconnection that a neighbour that has spoken is behind the carrier of its link.
+    /// Announces to the interconnection that a neighbour from which a frame has come is behind the carrier of its link.
     pub(super) fn announce(&self, (nic, segment): (usize, &Segment), station: Option<frame::Mac>) {
         let (Some(link), Some(front)) = (self.links.get(nic), self.front(nic)) else { return };
         let told = front.announce(segment, station, false);
         link.counters.announced.add_shared(told);
     }
 
-    /// Has balancers carry nothing any more, as far as they are meant; whether there are any that could before.
+    /// Takes the links away from the selected balancers; returns true if any of them could carry links before.
     pub(super) fn cut(&self, is_meant: impl Fn(&str) -> bool) -> bool {
         let Some(machines) = &self.machines else { return false };
         let (live, now) = (machines.live(), self.now());
@@ -275,7 +275,7 @@ impl Core {
         any
     }
 
-    /// Those that were cut are watched again, as far as they are meant.
+    /// Watches the selected balancers again after [`Core::cut`].
     pub(super) fn mend(&self, is_meant: impl Fn(&str) -> bool) {
         let Some(machines) = &self.machines else { return };
         let (live, now) = (machines.live(), self.now());
@@ -289,7 +289,7 @@ impl Core {
         }
     }
 
-    /// How a balancer is, in one line, and how many links it carries.
+    /// Describes the state of a balancer in one line, with the number of links that it carries.
     pub(super) fn state_of_machine(&self, number: u16) -> Option<String> {
         let state = self.machines.as_ref()?.board().state(Number(number))?.name();
         let carried = self.fronts().filter(|(_, front)| front.is_carrier(number)).count();

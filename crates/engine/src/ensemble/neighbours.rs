@@ -1,4 +1,4 @@
-//! The neighbour table that members of a group have in common: they read it, and only this writes it.
+//! The neighbour table that members of a group share: they only read it, and this module alone writes it.
 //!
 //! ```text
 //!  member: a packet for a host that is not in the table --> question at its desk (a ring that is overwritten)
@@ -6,8 +6,8 @@
 //!  network: ARP reply --> table --> all members; those that have asked are woken by a frame
 //! ```
 //!
-//! A member is believed nothing but that it asks. What it asks for is checked, what it asks too often waits at its desk until it is
-//! overwritten, and is counted. Neighbours are kept fresh here, for all members at once.
+//! Of a member nothing is trusted: its questions are checked; those beyond its rate stay at its desk until they are overwritten, and are
+//! counted. Neighbours are kept fresh here, for all members at once.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, MutexGuard, PoisonError, Weak};
@@ -24,31 +24,31 @@ use vmm::{MemberDesk, NeighbourTable};
 use super::seat::Member;
 use super::{Core, deliver};
 
-/// Between two looks at the desks: so long a packet to an unknown host waits, and then for the answer.
+/// Interval of checks of the desks: a packet to an unknown host waits up to this long, and then for the reply.
 const LOOK: Duration = Duration::from_millis(10);
-/// Questions of a member that are heard in a second, and at once.
+/// Questions of a member that are accepted in a second, and at once.
 const RATE: u32 = 500;
 const BURST: u32 = 64;
-/// Attempts to change the table while threads that hear the network hold its lock.
+/// Attempts to change the table while threads that receive from the network hold its lock.
 const ATTEMPTS: usize = 100;
 
-/// The members that there are, by number.
+/// Existing members by number.
 pub(super) type Members = BTreeMap<u16, Arc<Member>>;
 
-/// What members have asked, and what is to be asked of neighbours.
+/// State of the members' questions and of the ageing of neighbours.
 #[derive(Default)]
 pub(super) struct Asked {
     desks: BTreeMap<u16, Listener>,
     ageing: Ageing,
-    /// When the table is to be aged, in milliseconds; `None`: when a neighbour has come.
+    /// Time at which the table is to be aged, in milliseconds; `None`: once a neighbour has been added.
     due: Option<u64>,
-    /// Neighbours that have come to the table, as it counted them at the last look.
+    /// The table's count of added neighbours at the last check.
     arrivals: u32,
 }
 
 /// Listener at the desk of one member.
 struct Listener {
-    /// Its desk: another one is that of another life.
+    /// Its desk: a restarted member has another one.
     desk: Weak<MemberDesk>,
     hearers: Hearers,
     pace: Pace,
@@ -68,7 +68,7 @@ impl Pace {
         Self { left: Self::FULL, filled: now }
     }
 
-    /// How many questions may be heard.
+    /// Returns the number of questions that may be accepted.
     fn allowed(&mut self, now: Duration) -> usize {
         let passed = ms(now).saturating_sub(ms(self.filled));
         if passed > 0 {
@@ -78,7 +78,7 @@ impl Pace {
         (self.left / 1000) as usize
     }
 
-    /// So many were heard.
+    /// Takes tokens for this many accepted questions.
     fn take(&mut self, questions: u32) {
         self.left = self.left.saturating_sub(u64::from(questions) * 1000);
     }
@@ -93,12 +93,12 @@ impl Core {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The neighbour table, where its members have one in common.
+    /// Returns the neighbour table, if members share one.
     fn table(&self) -> Option<Arc<NeighbourTable>> {
         self.tables.neighbours(&self.name)
     }
 
-    /// The network has spoken by a NIC: what it says of a neighbour that is of interest is known to all members from now on.
+    /// Enters the sender of an ARP packet from the network into the table that members share, if it was requested or is known.
     pub(super) fn note_neighbour(&self, nic: usize, packet: &arp::Packet, now: Duration) {
         let (ip, mac) = (packet.sender_ip, packet.sender_mac);
         let Some((link, table)) = self.links.get(nic).zip(self.table()) else { return };
@@ -107,7 +107,7 @@ impl Core {
         }
     }
 
-    /// The network has spoken of an IPv6 neighbour by a NIC, in a frame without a tag: as with ARP.
+    /// Enters an IPv6 neighbour about which a message without a tag has come from the network, as for ARP.
     pub(super) fn note_node(&self, nic: usize, ip: u128, now: Duration) {
         let Some((link, table)) = self.links.get(nic).zip(self.table()) else { return };
         if let Some(mac) = link.nodes().heard(ip, now) {
@@ -121,18 +121,18 @@ impl Core {
         }
     }
 
-    /// What is to be told now of a table that has no room, which is one for so many neighbours.
+    /// Returns the report that is due about a full table, which has room for `size` neighbours.
     pub(super) fn shortage(&self, now: Instant, size: u32) -> Option<String> {
         let mut shortage = self.shortage.lock().unwrap_or_else(PoisonError::into_inner);
         shortage.look(now, size, self.counters.neighbours_replaced.get())
     }
 
-    /// Whether what is known of an IPv6 neighbour counts: it is in the table, where members have one in common.
+    /// Returns true if the stored address of an IPv6 neighbour may be used: it is in the table, if members share one.
     pub(super) fn is_node_known(&self, nic: usize, ip: u128) -> bool {
         self.table().is_none_or(|table| table.find(nic as u8, Ip::v6(ip)).is_some())
     }
 
-    /// Has the table hold the static neighbours of a group, and no other ones.
+    /// Makes the static neighbours of a group the only ones in the table.
     pub(super) fn set_neighbours(&self, group: &Group) {
         let Some(table) = self.table() else { return };
         let four = |known: config::Neighbour| Neighbour {
@@ -151,8 +151,8 @@ impl Core {
         let _ = (0..ATTEMPTS).any(|_| table.set_static(&wanted));
     }
 
-    /// Other hosts may have the addresses of neighbours at these NICs by now: they are asked, and are used as before until they
-    /// do not answer.
+    /// Marks neighbours at these NICs as doubtful, because other hosts may have their addresses by now: they are asked, and are used as
+    /// before until they do not answer.
     pub(super) fn doubt_neighbours(&self, is_meant: impl Fn(usize) -> bool) {
         let Some(table) = self.table() else { return };
         for nic in (0..self.links.len()).filter(|nic| is_meant(*nic)) {
@@ -163,7 +163,7 @@ impl Core {
         asked.due = Some(0);
     }
 
-    /// Hears what members ask, and keeps neighbours fresh; when to come again, if members have a table in common.
+    /// Handles the members' questions, and keeps neighbours fresh; returns when to call again, if members share a table.
     pub(super) fn attend_neighbours(&self, members: &Members, now: Duration) -> Option<Duration> {
         let table = self.table()?;
         let mut asked = self.asked();
@@ -187,7 +187,7 @@ impl Core {
         Some(now + LOOK)
     }
 
-    /// Hears what one member asks.
+    /// Takes the questions of one member.
     fn hear(&self, listener: &mut Listener, desk: &MemberDesk, now: Duration, each: impl FnMut(Question)) {
         let most = listener.pace.allowed(now);
         let heard = listener.hearers.hear(desk, most, each);
@@ -219,7 +219,7 @@ impl Core {
         }
     }
 
-    /// Asks a neighbour whether it is still there.
+    /// Sends a request to a neighbour to see whether it is still there.
     fn probe_neighbour(&self, neighbour: Neighbour, (members, now): (&Members, Duration)) {
         let nic = usize::from(neighbour.nic);
         let Some(link) = self.links.get(nic) else { return };
@@ -240,8 +240,8 @@ impl Core {
         self.send_question((nic, &link.counters.arp_asked), &mut question, members);
     }
 
-    /// Sends a question by a link, on which some member has a way out; behind balancers that are virtual machines none has. What
-    /// counts it is `asked`. Whether it was sent.
+    /// Sends a request by a link, through the sink of any member, or at the link itself if balancers are virtual machines; counts it in
+    /// `asked`. Returns true if it was sent.
     pub(super) fn send_question(
         &self,
         (nic, asked): (usize, &Counter),
@@ -272,7 +272,7 @@ impl Asked {
         known
     }
 
-    /// Ages the table, if it is time; returns neighbours that are to be asked.
+    /// Ages the table if that is due; returns neighbours that are to be asked.
     fn age(&mut self, table: &NeighbourTable, now: Duration) -> Vec<Neighbour> {
         let mut probes = Vec::new();
         let arrivals = table.arrivals();

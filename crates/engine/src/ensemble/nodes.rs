@@ -1,10 +1,10 @@
-//! The IPv6 neighbours of a group at one of its NICs, and the one voice that speaks neighbour discovery (RFC 4861) there for all
-//! members, as [`super::hosts`] speaks ARP.
+//! The IPv6 neighbours of a group at one of its NICs: neighbour discovery (RFC 4861) in the name of all members, as [`super::hosts`] does
+//! ARP.
 //!
-//! An own address is tried once for all members (duplicate address detection, RFC 4862): what the first of them asks for that goes to
-//! the network, and an objection within a second goes to all. A member that tries the address later hears no objection, so that members
-//! agree on which addresses the group has. One that another station has is tried again by each member that starts: the station may be
-//! gone by then.
+//! Duplicate address detection (RFC 4862) for an own address is done once for all members: the first member's solicitation goes to the
+//! network, and an objection within a second goes to all. A member that starts later gets no objection, so that members agree on which
+//! addresses the group has. If another station has the address, each member that starts repeats the detection: the station may be gone by
+//! then.
 //!
 //! Pure: messages and time come in, frames go out.
 
@@ -18,18 +18,18 @@ use frame::{Mac, ipv6};
 use super::known::{Asked, Known, bit};
 pub(super) use message::{LONGEST, Message, Said, Spoken, advertise_as, spoken};
 
-/// How long an own address is tried (RFC 4861, 10: RETRANS_TIMER).
+/// Duration of duplicate address detection (RFC 4861, 10: RETRANS_TIMER).
 const TRIED: Duration = Duration::from_secs(1);
-/// For how long a member may take another station's claim for an objection, after it has begun to try the address.
+/// Time after the start of its own duplicate address detection in which a member may take another station's claim for an objection.
 const IN_TRIAL: Duration = Duration::from_secs(2);
-/// Between two router solicitations that a member is told of, on average; and how far ahead of that they may be, so 16 at once: a member
-/// has room for more frames than these, and its advertisements are meant for all hosts.
+/// Average interval of router solicitations that are passed to a member, and how far ahead of it they may be, so 16 at once: a member has
+/// room for more frames than these, and its advertisements are for all hosts.
 const ROUTER_SOLICITS: Duration = Duration::from_millis(50);
 const ROUTER_SOLICITS_AHEAD: Duration = Duration::from_millis(800);
 /// Length of the prefix of link-local addresses.
 const LINK_LOCAL: u8 = 64;
 
-/// Where a message goes.
+/// Destination of a message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Fate {
     /// Nowhere.
@@ -37,22 +37,22 @@ pub(super) enum Fate {
     Stays,
     /// Nowhere: there are too many of its kind.
     Refused,
-    /// Where it was going.
+    /// To its original destination.
     GoesOn,
-    /// To the member that advertises the group as a router; from it, where it was going.
+    /// To the member that advertises the group as a router; if it comes from that member, to its original destination.
     ToLead,
     /// To all members.
     ToAll,
 }
 
-/// What comes of a message.
+/// Result of handling a message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Heard {
-    /// Where it goes.
+    /// Destination of the message.
     pub(super) fate: Fate,
-    /// What the network is answered.
+    /// Reply to the network.
     pub(super) answer: Option<Spoken>,
-    /// What members are told: a bit for each of their numbers.
+    /// Frame for members, with a bit for the number of each of them.
     pub(super) told: Option<(u64, Spoken)>,
 }
 
@@ -68,18 +68,18 @@ struct Own {
     ip: u128,
     len: u8,
     trial: Trial,
-    /// When a member has begun to try it last.
+    /// Time at which a member last began duplicate address detection.
     tried: Option<Duration>,
-    /// Whether somebody was told that another station has it.
+    /// True if it was reported that another station has it.
     is_told: bool,
 }
 
-/// Whether another station has an own address.
+/// State of duplicate address detection for an own address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Trial {
-    /// No member has asked for it: members have used it since before this began.
+    /// Not done: members have used the address since before this process started.
     None,
-    /// It was tried at this time.
+    /// Started at this time.
     At(Duration),
     /// Another station has it.
     Lost,
@@ -94,7 +94,7 @@ impl Own {
         matches!(self.trial, Trial::Lost)
     }
 
-    /// Whether another station may object to its use.
+    /// Returns true while another station may object to its use.
     fn is_on_trial(&self, now: Duration) -> bool {
         matches!(self.trial, Trial::At(at) if now.saturating_sub(at) < TRIED)
     }
@@ -103,16 +103,16 @@ impl Own {
 /// The neighbours at one NIC.
 pub(super) struct Nodes {
     mac: Mac,
-    /// The own addresses, the link-local one first; none: the NIC takes no part in IPv6.
+    /// Own addresses, the link-local one first; empty if the NIC has no IPv6.
     own: Vec<Own>,
     known: Known<u128>,
-    /// When the next router solicitation would be due if all were as far apart as on average.
+    /// Time at which the next router solicitation is due at the average interval.
     solicited: Duration,
 }
 
 impl Nodes {
-    /// No neighbour is known yet to a group with this Ethernet address, and these addresses with the lengths of their prefixes. Its
-    /// link-local address need not be among them, as with a router.
+    /// Creates an empty table for a group with this Ethernet address, and these addresses with their prefix lengths. As with a router,
+    /// the link-local address need not be among them.
     pub(super) fn new(mac: Mac, addresses: &[(u128, u8)]) -> Self {
         let given = addresses.iter().map(|(ip, _)| *ip).find(|ip| ipv6::is_link_local(*ip));
         let near = (!addresses.is_empty()).then(|| given.unwrap_or_else(|| ipv6::link_local(mac)));
@@ -122,17 +122,17 @@ impl Nodes {
         Self { mac, own: own.collect(), known: Known::new(), solicited: Duration::ZERO }
     }
 
-    /// Whether there is an address of the group that can ask for others.
+    /// Returns true if the group has an address from which it can solicit.
     pub(super) fn takes_part(&self) -> bool {
         self.own.iter().any(|own| !own.is_lost())
     }
 
-    /// The addresses of the group, the link-local one first.
+    /// Returns the addresses of the group, the link-local one first.
     pub(super) fn addresses(&self) -> Vec<u128> {
         self.own.iter().map(|own| own.ip).collect()
     }
 
-    /// Own addresses that another station has, as far as this has not told of them since they were tried last.
+    /// Takes the own addresses that another station has and that were not reported since their last duplicate address detection.
     pub(super) fn take_lost(&mut self) -> Vec<u128> {
         let lost = self.own.iter_mut().filter(|own| own.is_lost() && !own.is_told);
         let told = lost.map(|own| {
@@ -142,7 +142,7 @@ impl Nodes {
         told.collect()
     }
 
-    /// The network says this.
+    /// Handles a message from the network.
     pub(super) fn hear_network(&mut self, message: &Message, now: Duration) -> Heard {
         if message.by == self.mac {
             return Heard::default();
@@ -155,7 +155,7 @@ impl Nodes {
         }
     }
 
-    /// A member says this. `is_known`: what is known of the neighbour that it asks for counts.
+    /// Handles a message of a member. `is_known`: the stored address of the neighbour that it solicits may be used.
     pub(super) fn hear_member(
         &mut self,
         (member, message): (u16, &Message),
@@ -170,17 +170,17 @@ impl Nodes {
         }
     }
 
-    /// An address is asked for, so that the answer is of interest.
+    /// Notes that an address is solicited, so that the reply is stored.
     pub(super) fn expect(&mut self, ip: u128, now: Duration) {
         self.known.expect(ip, now);
     }
 
-    /// The Ethernet address of a neighbour of interest that has spoken now.
+    /// Returns the Ethernet address of a known neighbour, if its last message came at this time.
     pub(super) fn heard(&self, ip: u128, now: Duration) -> Option<Mac> {
         self.known.heard(ip, now)
     }
 
-    /// What asks for a neighbour in the group's name, of all stations or of the one that has this address.
+    /// Creates a solicitation for a neighbour in the group's name, by multicast or to the station with this address.
     pub(super) fn question(&self, target: u128, to: Mac) -> Spoken {
         let group = ipv6::solicited_node(target);
         let (to, destination) = if to.is_station() { (to, target) } else { (ipv6::group_mac(group), group) };
@@ -189,28 +189,28 @@ impl Nodes {
         spoken((self.mac, to), ends, |payload| solicit.write(payload))
     }
 
-    /// What asks whether another station has an own address.
+    /// Creates the solicitation of duplicate address detection for an own address.
     pub(super) fn trial(&self, target: u128) -> Spoken {
         let (group, solicit) = (ipv6::solicited_node(target), Solicit { target, source_mac: None });
         spoken((self.mac, ipv6::group_mac(group)), (0, group), |payload| solicit.write(payload))
     }
 
-    /// The Ethernet address of a neighbour that is known.
+    /// Returns the Ethernet address of a known neighbour.
     pub(super) fn station(&self, ip: u128) -> Option<Mac> {
         self.known.station(ip)
     }
 
-    /// The addresses of all neighbours that are known.
+    /// Returns the Ethernet addresses of all known neighbours.
     pub(super) fn stations(&self) -> Vec<Mac> {
         self.known.stations().collect()
     }
 
-    /// Other hosts may be there by now.
+    /// Forgets all neighbours: there may be other hosts by now.
     pub(super) fn forget(&mut self) {
         self.known.forget();
     }
 
-    /// A host asks for routers. Many that do so must not take the places of probes before a member.
+    /// Handles a router solicitation. A flood of them must not displace probes in the queue before a member.
     fn routers_asked(&mut self, now: Duration) -> Fate {
         let due = self.solicited.max(now);
         if due.saturating_sub(now) >= ROUTER_SOLICITS_AHEAD {
@@ -223,12 +223,12 @@ impl Nodes {
     fn hear_solicit(&mut self, message: &Message, solicit: &Solicit, now: Duration) -> Heard {
         let (source, target) = (message.source, solicit.target);
         let (of_source, of_target) = (self.position(source), self.position(target));
-        // Without an own address there is none to answer from.
+        // Without a usable own address there is no source for a reply.
         let is_anycast = of_target.is_none() && self.is_anycast(target) && self.voice(target) != 0;
         if of_target.is_none() && (!is_anycast || of_source.is_some()) {
             return Heard::default();
         }
-        // Another station speaks from an own address, or is about to use the one that it asks for.
+        // Another station sends from an own address, or does duplicate address detection for it.
         if let Some(at) = of_source.or(of_target.filter(|_| source == 0)) {
             return self.claimed(at, (source == 0).then_some(message), now);
         }
@@ -245,14 +245,14 @@ impl Nodes {
             return self.claimed(at, None, now);
         }
         let known = self.known.station(target);
-        // What counts no more may be replaced by whatever answers: a node that answers for another one does not say that it overrides.
+        // While members wait for a reply, any may replace the entry: a proxy does not set the override flag.
         let is_free = advert.overrides || self.known.is_awaited(target);
         let may_replace = |mac: &Mac| is_free || known.is_none_or(|known| known == *mac);
         let mac = advert.target_mac.or(known).filter(may_replace);
         Heard { told: mac.and_then(|mac| self.learn((target, mac), false, now)), ..Heard::default() }
     }
 
-    /// Another station claims an own address, by an advertisement, or by what it asks before it uses the address.
+    /// Handles another station's claim of an own address, by an advertisement or by duplicate address detection.
     fn claimed(&mut self, at: usize, asks: Option<&Message>, now: Duration) -> Heard {
         let own = &mut self.own[at];
         if own.is_on_trial(now) {
@@ -262,14 +262,14 @@ impl Nodes {
         if own.is_lost() {
             return Heard::default();
         }
-        // A member tells of it, as a router does that is alone, unless one could take it for an objection.
+        // A member reports it, as a single router does, unless one could take it for an objection.
         let is_tried = own.tried.is_some_and(|tried| now.saturating_sub(tried) < IN_TRIAL);
         let (fate, target) = (if is_tried { Fate::Stays } else { Fate::GoesOn }, own.ip);
         let answer = asks.map(|asks| self.answer(asks, &Solicit { target, source_mac: None }, now));
         Heard { fate, answer, told: None }
     }
 
-    /// A member tries an own address before it uses it, or the group does so for members that do not.
+    /// Handles duplicate address detection for an own address, by a member or by the group in place of members that do none.
     pub(super) fn tried_by_member(&mut self, target: u128, now: Duration) -> Heard {
         let Some(own) = self.own.iter_mut().find(|own| own.ip == target) else { return Heard::default() };
         own.tried = Some(now);
@@ -282,7 +282,7 @@ impl Nodes {
         }
     }
 
-    /// A member asks for an address, by one of its own.
+    /// Handles a member's solicitation for an address from one of its own.
     fn asked_by(&mut self, (member, by): (u16, u128), ip: u128, is_known: bool, now: Duration) -> Heard {
         if self.position(ip).is_some() || self.is_anycast(ip) {
             return Heard::default();
@@ -292,7 +292,7 @@ impl Nodes {
         Heard { fate: if goes_on { Fate::GoesOn } else { Fate::Stays }, told, answer: None }
     }
 
-    /// Notes a station: one that speaks to us may be new, of others only a change is of interest. What members are to be told.
+    /// Stores the address of a station: a new one only if its message is for us, else only a change. Returns a frame for members.
     fn learn(&mut self, (ip, mac): (u128, Mac), is_for_us: bool, now: Duration) -> Option<(u64, Spoken)> {
         let is_node = !ipv6::is_multicast(ip) && !ipv6::is_martian(ip) && !self.is_anycast(ip);
         let is_near = is_for_us && self.own.iter().any(|own| own.covers(ip));
@@ -307,25 +307,25 @@ impl Nodes {
         self.own.iter().position(|own| own.ip == ip)
     }
 
-    /// Whether it is the address of all routers of a network (RFC 4291, 2.6.1; not of one of two addresses, RFC 6164).
+    /// Returns true for the subnet-router anycast address of a network (RFC 4291, 2.6.1; not of one of two addresses, RFC 6164).
     fn is_anycast(&self, ip: u128) -> bool {
         self.own.iter().skip(1).any(|own| own.len < 127 && ip == own.ip & ipv6::mask(own.len))
     }
 
-    /// The own address that speaks to another one.
+    /// Returns the own address that is the source of messages to another address; 0 if there is none.
     fn voice(&self, ip: u128) -> u128 {
         let usable = || self.own.iter().filter(|own| !own.is_lost());
         usable().find(|own| own.covers(ip)).or_else(|| usable().next()).map_or(0, |own| own.ip)
     }
 
-    /// What the network is answered that asks for an own address. What is asked before an address is used is answered to all.
+    /// Creates the advertisement of an own address. Duplicate address detection is answered to all nodes.
     fn answer(&self, message: &Message, solicit: &Solicit, now: Duration) -> Spoken {
         let (to, destination) = match message.source {
             0 => (ipv6::group_mac(ipv6::ALL_NODES), ipv6::ALL_NODES),
             source => (solicit.source_mac.unwrap_or(message.by), source),
         };
         let target = solicit.target;
-        // Other routers answer for the address of all routers as well.
+        // Other routers also answer for the anycast address.
         let own = self.position(target).map(|at| &self.own[at]);
         let advert = Advert {
             target,
@@ -338,7 +338,7 @@ impl Nodes {
         spoken((self.mac, to), (source, destination), |payload| advert.write(payload))
     }
 
-    /// What a neighbour says to members.
+    /// Creates the advertisement of a neighbour for members.
     fn reply(&self, ip: u128, mac: Mac, to: u128) -> Spoken {
         let advert =
             Advert { target: ip, target_mac: Some(mac), router: false, solicited: true, overrides: true };

@@ -1,6 +1,6 @@
-//! The paths between balancers that are virtual machines and members: each round something goes in and out by each link, through its carrier
-//! and one member after the other. Where nothing comes back although the balancer itself passes what it gets, the path behind it is cut, and
-//! its links go to others; it is tried again after a time that doubles with each failure.
+//! The paths between balancers that are virtual machines and members: in each round probes enter and leave by each link, through its
+//! carrier and different members in turn. If none comes back although the balancer itself forwards, the path behind it is cut, and others
+//! carry its links. It is tried again after a pause that doubles with each failure.
 
 use std::time::Duration;
 
@@ -12,34 +12,34 @@ use super::round::Board;
 use super::seat::Aside;
 use super::{Core, News};
 
-/// As the number of a probe: it is for the path, and of no member's round.
+/// Number of probes that test the path and belong to no member's round.
 pub(super) const OF_PATH: u32 = u32::MAX;
-/// Members that are asked in a round by each link: enough that some answer come where queues are full.
+/// Members tested per round and link: enough that some probes come back even if queues are full.
 const ASKED: usize = 3;
-/// For how long a balancer is without links after the path behind it was cut for the first time.
+/// Pause without links of a balancer after the path behind it was cut for the first time.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
-/// For how long at most.
+/// Longest pause.
 const LONGEST_PAUSE: Duration = Duration::from_secs(32);
 
-/// What is known of the path behind a balancer.
+/// State of the path behind a balancer.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Path {
-    /// Until when it is without links; none: it may have some.
+    /// End of its pause without links; `None`: it may have some.
     until: Option<Duration>,
-    /// For how long it was the last time, and when that was over.
+    /// Duration of the last pause, and when it was over.
     pause: Duration,
     over: Duration,
 }
 
 impl Path {
-    /// The path is cut; until when the balancer is without links.
+    /// Starts a pause because the path is cut.
     fn cut(&mut self, now: Duration) {
         let is_again = now.saturating_sub(self.over) < LONGEST_PAUSE;
         self.pause = if is_again { self.pause * 2 } else { FIRST_PAUSE }.clamp(FIRST_PAUSE, LONGEST_PAUSE);
         self.until = Some(now + self.pause);
     }
 
-    /// Whether its pause is over now.
+    /// Returns true, once, if its pause is over.
     fn is_over(&mut self, now: Duration) -> bool {
         let is_over = self.until.is_some_and(|until| now >= until);
         if is_over {
@@ -50,10 +50,10 @@ impl Path {
 }
 
 impl Core {
-    /// Sends what is to come back by the link that it enters by, through some of the members that get frames.
+    /// Sends probes through some of the members that get frames; each is to come back by the link that it entered by.
     pub(super) fn ask_paths(&self, board: &Board, now: Duration) {
         let Some(machines) = self.machines.as_ref().filter(|_| !self.links.is_empty()) else { return };
-        // Of those that come up nobody knows yet what they do.
+        // Members that are starting may not forward yet.
         let able = |number: u16| matches!(board.state(Number(number)), Some(State::Serving | State::Suspect));
         let members: Vec<_> = self.live().into_values().filter(|member| able(member.number)).collect();
         let first = machines.turn(ASKED);
@@ -71,8 +71,8 @@ impl Core {
         }
     }
 
-    /// Sets balancers aside for a while behind which the path is cut, as far as others can do without them, and has those back whose time
-    /// is over.
+    /// Takes the links for a while from balancers behind which the path is cut, if another one serves, and takes back those whose pause is
+    /// over.
     pub(super) fn judge_paths(
         &self,
         machines: &Machines,

@@ -1,6 +1,6 @@
-//! What members behind an interconnection do not hear of it: ARP and neighbour discovery. They have the same addresses, and each would take
-//! what another one says of these, or asks before it uses them, for that of a stranger. What they are to know of neighbours the group
-//! tells them, by frames for one of them alone.
+//! Filters that keep ARP and neighbour discovery of an interconnection from members behind it. All members have the same addresses, so each
+//! would take another member's claim of an address, or its duplicate address detection, for that of a foreign station. The group tells
+//! members about neighbours by unicast frames.
 
 use std::sync::Arc;
 
@@ -12,14 +12,14 @@ use super::machine_seat::show_some;
 use super::seat::deliver_left;
 use super::{Core, WithheldCounters};
 
-/// What a NIC of a member that is served here has of the interconnection.
+/// Wraps the ports by which a NIC of a member that is served here reaches the interconnection.
 pub(super) fn quiet(ports: Ports, core: &Arc<Core>, nic: usize) -> Ports {
     let quiet = |source| Box::new(FromOthers { source, core: core.clone(), nic }) as Box<dyn Source>;
     let (sources, urgent) = (ports.sources.into_iter().map(quiet).collect(), ports.urgent.map(quiet));
     Ports { sources, urgent, ..ports }
 }
 
-/// Frames from the interconnection but for ARP and neighbour discovery: what the member is told comes another way.
+/// Source of frames from the interconnection without ARP and neighbour discovery; those for the member are delivered another way.
 struct FromOthers {
     source: Box<dyn Source>,
     core: Arc<Core>,
@@ -45,15 +45,15 @@ impl SourceWrapper for FromOthers {
     }
 }
 
-/// The way to a member that is not served here, from a port of the interconnection: ARP and neighbour discovery for more than one station
-/// do not pass it.
+/// Sink towards a member that is not served here, at a port of the interconnection. It withholds ARP and neighbour discovery for more than
+/// one station.
 pub(crate) struct ToMember {
     sink: Arc<dyn Sink>,
     counters: Arc<WithheldCounters>,
 }
 
 impl ToMember {
-    /// Puts it before what leads to the member. What it counts is counted there as well.
+    /// Places it before the sink towards a member; its counters are added to that port's.
     pub(crate) fn before(sink: Arc<dyn Sink>, outside: Outside) -> (Arc<dyn Sink>, Outside) {
         let counters = Arc::new(WithheldCounters::default());
         let counted = counters.clone();
@@ -61,7 +61,7 @@ impl ToMember {
         (Arc::new(Self { sink, counters }), outside)
     }
 
-    /// Whether a frame is withheld.
+    /// Returns true, and counts the frame, if it is withheld.
     fn withholds(&self, frame: &Frame<'_>) -> bool {
         let counter = match kind(frame).filter(|_| is_for_many(frame)) {
             Some(Kind::Arp) => &self.counters.arp_withheld,

@@ -1,4 +1,5 @@
-//! Rounds: probes go out, verdicts come in, queues change hands. Traffic moves in the same round; whoever starts and ends members is told.
+//! Rounds: probes are sent, members are judged, queues are reassigned. Traffic moves in the same round, and the code that starts and ends
+//! members is told.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -16,24 +17,24 @@ use super::seat::{Aside, Member};
 use super::service::Service;
 use super::{Core, EnsembleCounters, Ensembles, News};
 
-/// A member that forwards nothing for so long is started anew: longer than a busy host keeps one from a CPU.
+/// Time after which a member that forwards nothing is restarted: longer than a busy host keeps it from a CPU.
 const SILENT: Duration = Duration::from_secs(2);
-/// For how long a parked member that wakes is waited for before the next one wakes in its place.
+/// Time that a parked member has to wake before the next one is woken in its place.
 const WAKES: Duration = Duration::from_secs(1);
 // One bit for each of the two NICs that a balancer has for a link.
 const _: () = assert!(2 * probe::MOST_NICS as u32 <= u32::BITS);
 /// Rounds after which a balancer is suspect: one less than for members, which would be blamed for it with the third.
 const MISSED_BY_BALANCER: u32 = 2;
 
-/// In the place of a member's number: there is none.
+/// Stands for no member in place of a number.
 pub(super) const NO_LEAD: u32 = u32::MAX;
 
-/// The members that there are.
+/// Existing members by number.
 type Members = BTreeMap<u16, Arc<Member>>;
 
-/// What is known of members or of balancers, and what follows from it.
+/// States of the members or the balancers of a group, and what is assigned to them.
 pub(super) struct Board {
-    /// What is told of one that passes nothing, or is gone.
+    /// Part of the report about one that forwards nothing, or is gone.
     leaves: &'static str,
     roster: Roster,
     judge: Judge,
@@ -41,7 +42,7 @@ pub(super) struct Board {
     under_way: BTreeMap<Number, Last>,
     /// Assignment of the queues of each link to members.
     owners: Vec<Assignment>,
-    /// What they were dealt out by.
+    /// Shares by which they were assigned.
     shares: Shares,
     service: Service,
     news: Vec<(Number, News)>,
@@ -50,14 +51,14 @@ pub(super) struct Board {
 /// The last probe of a member.
 pub(super) struct Last {
     pub(super) number: u32,
-    /// Frames that the member had passed then.
+    /// Frames that the member had forwarded then.
     pub(super) passed: u64,
-    /// NICs that it entered, one bit each; none: frames passed, and it was not sent.
+    /// NICs that it entered, one bit each; `None`: it was not sent, because frames were forwarded.
     pub(super) entered: Option<u32>,
 }
 
 impl Board {
-    /// Nobody is there yet, for links with so many queues.
+    /// Creates a board without members, for links with these numbers of queues.
     pub(super) fn new(queues: impl Iterator<Item = usize>) -> Self {
         Self {
             leaves: "what it had goes to other members",
@@ -71,34 +72,34 @@ impl Board {
         }
     }
 
-    /// Nobody is there yet, of balancers.
+    /// Creates a board without balancers.
     pub(super) fn of_balancers() -> Self {
         let rules = Rules { silent: SILENT, missed: MISSED_BY_BALANCER, ..Rules::default() };
         let leaves = "its links go to other balancers";
         Self { leaves, judge: Judge::new(rules), ..Self::new(std::iter::empty()) }
     }
 
-    /// How one is.
+    /// Returns the state of one.
     pub(super) fn state(&self, number: Number) -> Option<State> {
         self.roster.state(number)
     }
 
-    /// Whether the one of this number gets frames because it passes them.
+    /// Returns true if the one with this number forwards, so that it gets frames.
     pub(super) fn serves(&self, number: u16) -> bool {
         self.state(Number(number)) == Some(State::Serving)
     }
 
-    /// Numbers of those that may get frames: those that serve, or else those of which that is not known.
+    /// Returns the numbers of those that may get frames: those that serve, else suspects, else those that leave.
     pub(super) fn able(&self) -> impl Iterator<Item = u16> + use<> {
         self.roster.shares().into_keys().map(|number| number.0)
     }
 
-    /// When to come again, if there is one to watch.
+    /// Returns when the next round is due, if any is watched.
     pub(super) fn due(&self) -> Option<Duration> {
         self.judge.due()
     }
 
-    /// Watches one anew that was to leave.
+    /// Watches one again that was to leave.
     pub(super) fn restart(&mut self, number: Number, passed: u64, now: Duration) {
         if self.state(number) == Some(State::Leaving) {
             self.note(number, Event::Stay, now);
@@ -106,27 +107,27 @@ impl Board {
         }
     }
 
-    /// Something is to be told of one.
+    /// Adds an event of one.
     pub(super) fn tell(&mut self, number: Number, news: News) {
         self.news.push((number, news));
     }
 
-    /// A probe was sent, or was not needed.
+    /// Notes the probe of a round, sent or not needed.
     pub(super) fn send(&mut self, number: Number, last: Last) {
         self.under_way.insert(number, last);
     }
 
-    /// The number of the probe that was sent last.
+    /// Returns the number of its last probe.
     pub(super) fn last(&self, number: Number) -> Option<u32> {
         self.under_way.get(&number).map(|last| last.number)
     }
 
-    /// What has happened since this was asked last.
+    /// Takes the events since the last call.
     pub(super) fn take_news(&mut self) -> Vec<(Number, News)> {
         std::mem::take(&mut self.news)
     }
 
-    /// Ends the rounds that are due; the probes of the next ones.
+    /// Ends the rounds that are due; returns the probes of the next ones.
     pub(super) fn judge(
         &mut self,
         members: &Members,
@@ -148,7 +149,7 @@ impl Board {
         round.probes
     }
 
-    /// Watches members that are new, or that were given up and may come back, and forgets those that are gone.
+    /// Begins to watch members that are new, or were given up and may come back, and forgets those that are gone; returns their probes.
     pub(super) fn enrol(&mut self, members: &Members, now: Duration) -> Vec<Probe> {
         let gone: Vec<Number> = self
             .roster
@@ -184,7 +185,7 @@ impl Board {
         probes
     }
 
-    /// Gives a member no frames, and asks nothing of it.
+    /// Gives a member no frames, and stops probing it.
     pub(super) fn part_with(&mut self, number: Number, now: Duration) {
         self.roster.add(number, 1, now);
         self.judge.forget(number);
@@ -192,7 +193,7 @@ impl Board {
         self.note(number, Event::Leave, now);
     }
 
-    /// Takes note of probes that have come back.
+    /// Notes probes that have come back.
     pub(super) fn hear(&mut self, members: &Members, now: Duration) {
         let answered = self.under_way.iter().filter_map(|(number, last)| {
             let (member, entered) = (members.get(&number.0)?, last.entered?);
@@ -221,7 +222,7 @@ impl Board {
         }
     }
 
-    /// Something has happened to a member.
+    /// Applies an event to a member's state, and reports the change.
     pub(super) fn note(&mut self, number: Number, event: Event, now: Duration) {
         let since = self.roster.since(number);
         let Some((before, after)) = self.roster.note(number, event, now) else { return };
@@ -232,7 +233,7 @@ impl Board {
                 News::Told(format!("nobody is at its NICs any more: {leaves}"))
             }
             (State::Suspect, State::Serving) => News::Told("it forwards again".to_owned()),
-            // One that has come up in this round has had nothing yet.
+            // One that has started in this round had no frames yet.
             (State::Serving, State::Parked) if since == Some(now) => {
                 News::Told("it is up, and parked".to_owned())
             }
@@ -246,8 +247,8 @@ impl Board {
         self.news.push((number, news));
     }
 
-    /// Parks members of these numbers that serve, and wakes all others. As many as others do not serve stand in for them, and are awake; not
-    /// those of which it is known that they do not serve, either.
+    /// Parks the serving members with these numbers, and wakes all others; returns their first probes. For each other member that does not
+    /// serve, one of these is kept awake to stand in for it, unless it is known not to serve either.
     fn park(&mut self, parked: &Range<u32>, members: &Members, now: Duration) -> Vec<Probe> {
         let is_to_sleep = |number: Number| parked.contains(&u32::from(number.0));
         let states: Vec<(Number, State)> = self.roster.iter().collect();
@@ -273,7 +274,7 @@ impl Board {
         probes
     }
 
-    /// Whether a member serves in another one's place, or will do so soon.
+    /// Returns true if a member serves in place of another one, or will do so soon.
     fn stands_in(&self, number: Number, state: State, now: Duration) -> bool {
         match state {
             State::Serving | State::Parked => true,
@@ -284,13 +285,13 @@ impl Board {
         }
     }
 
-    /// Tells when nobody serves any more, and when members do again.
+    /// Reports when no member serves any more, and when members do again.
     fn look_at_service(&mut self) {
         let news = self.service.note(&self.roster);
         self.news.extend(news.map(|(first, line)| (first, News::Told(line))));
     }
 
-    /// Whether a probe is needed: frames that pass say as much.
+    /// Returns true if a probe is needed: forwarded frames are equal evidence.
     pub(super) fn needs(&self, number: Number, passed: u64) -> bool {
         let is_busy = self.under_way.get(&number).is_some_and(|last| last.passed != passed);
         !(is_busy && self.roster.state(number) == Some(State::Serving))
@@ -302,12 +303,12 @@ impl Core {
         self.board.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The member that advertises the group as a router: the first of those that get frames. Never waits.
+    /// Returns the member that advertises the group as a router: the first of those that get frames. Never waits.
     pub(super) fn lead(&self) -> Option<u16> {
         u16::try_from(self.lead.load(Ordering::Relaxed)).ok()
     }
 
-    /// Ends the rounds that are due, and begins the next ones; when to come again, if there is a member.
+    /// Ends the rounds that are due, and begins the next ones; returns when to call again, if there are members.
     pub(super) fn round(&self, now: Duration) -> Option<Duration> {
         let due = self.round_of_machines(now);
         let members = self.live();
@@ -329,7 +330,7 @@ impl Core {
         own.into_iter().chain(due).chain(look).min()
     }
 
-    /// Parks members and wakes them, as the load asks for: their first probes.
+    /// Parks and wakes members, as the load requires; returns their first probes.
     fn park(&self, board: &mut Board, members: &Members, now: Duration) -> Vec<Probe> {
         let parked = self.parked.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let probes = board.park(&parked, members, now);
@@ -347,7 +348,7 @@ impl Core {
         for Probe { member: number, number: probe } in probes {
             let Some(member) = members.get(&number.0) else { continue };
             let passed = member.passed();
-            // Who has answered once may not be blamed while no balancer is there to pass its probes on.
+            // A member that has answered once must not be blamed while no balancer forwards its probes.
             let is_asked = self.is_carried() || board.state(*number) != Some(State::Starting);
             let needs = board.needs(*number, passed) && is_asked;
             if needs && board.state(*number) == Some(State::Starting) {
@@ -358,7 +359,7 @@ impl Core {
         }
     }
 
-    /// NICs that frames can pass: nobody is blamed for a cable that is out, or for balancers that pass nothing.
+    /// Returns the NICs that frames can pass: no member is blamed for a pulled cable, or for balancers that forward nothing.
     fn usable(&self, now: Duration) -> Vec<u8> {
         if self.is_carried() { self.usable_cables(now) } else { Vec::new() }
     }
@@ -369,12 +370,12 @@ impl Core {
         links.filter(|(_, link)| link.is_usable(now)).map(|(nic, _)| nic).collect()
     }
 
-    /// Whether what stands before members passes frames, as far as that is known: a balancer at each link that is a virtual machine.
+    /// Returns true if each link that has virtual machines as balancers is carried by one that is not in doubt.
     fn is_carried(&self) -> bool {
         self.fronts().all(|(_, front)| front.is_carried() && !front.is_in_doubt())
     }
 
-    /// Sends a probe into each of these NICs of a member; which NICs these are, one bit each.
+    /// Sends a probe into each of these NICs of a member; returns them, one bit each.
     fn probe(&self, member: &Member, number: u32, nics: &[u8]) -> u32 {
         let link = |nic: u8| self.links.get(usize::from(nic));
         let vrf = |nic: u8| link(nic).map_or(0, |link| link.vrf);
@@ -387,7 +388,7 @@ impl Core {
         bits(nics).into()
     }
 
-    /// Deals queues and buckets out to those that serve, where these are others than before, or a link has other queues.
+    /// Assigns queues and buckets to the members that serve, if these have changed, or the queues of a link have.
     fn deal(&self, board: &mut Board) {
         board.look_at_service();
         let shares = board.roster.shares();
@@ -409,18 +410,18 @@ impl Core {
         board.shares = shares;
     }
 
-    /// Has balancers spread frames in this way from now on.
+    /// Sets how balancers spread frames from now on.
     pub(super) fn spread_by(&self, spread: Spread) {
         let mut board = self.board();
         let changed = self.links.iter().filter(|link| link.way.spread_by(spread)).count();
         if changed > 0 {
-            // All that members have is dealt out anew, as if others had served before.
+            // All queues and buckets are assigned anew, as if other members had served before.
             board.shares = Shares::new();
             self.deal(&mut board);
         }
     }
 
-    /// Has members leave for a reason, as far as they are meant; whether there are any that had not left before.
+    /// Makes the selected members leave for a reason; returns true if any of them had not left before.
     pub(super) fn leave(&self, why: Aside, is_meant: impl Fn(&str) -> bool) -> bool {
         let (members, now) = (self.live(), self.now());
         let mut board = self.board();
@@ -435,7 +436,7 @@ impl Core {
         !gone.is_empty()
     }
 
-    /// Those that were to leave for this reason, and for no other one, are watched again, as far as they are meant.
+    /// Watches the selected members again that were to leave for this reason and for no other one.
     pub(super) fn stay(&self, why: Aside, is_meant: impl Fn(&str) -> bool) {
         let (members, now) = (self.live(), self.now());
         let mut board = self.board();
@@ -448,7 +449,7 @@ impl Core {
         }
     }
 
-    /// What has happened to members since this was asked last, by router.
+    /// Takes the events of members and balancers since the last call, with the router of each.
     pub(super) fn take_news(&self) -> Vec<(String, News)> {
         let news = self.board().take_news();
         let members = self.live();
@@ -457,7 +458,7 @@ impl Core {
         news.into_iter().filter_map(named).chain(of_machines).collect()
     }
 
-    /// How a member is, in one line, and what it owns of a link.
+    /// Describes the state of a member in one line, with its part of a link.
     pub(super) fn state_of(&self, number: u16, nic: usize) -> Option<String> {
         let board = self.board();
         let (number, owners) = (Number(number), board.owners.get(nic)?);
@@ -466,7 +467,7 @@ impl Core {
         Some(format!("{state}, {} of {} {unit}", owners.held(number), owners.owners().len()))
     }
 
-    /// Numbers of the members that own the queues, or buckets, of a link, in their order.
+    /// Returns the numbers of the members that own the queues, or buckets, of a link, in their order.
     pub(super) fn owners(&self, nic: usize) -> Vec<Option<u16>> {
         let board = self.board();
         let owners = board.owners.get(nic).map_or(&[][..], Assignment::owners);
@@ -474,16 +475,16 @@ impl Core {
     }
 }
 
-/// These NICs, one bit each.
+/// Returns these NICs as one bit each.
 fn bits(nics: &[u8]) -> u16 {
     nics.iter().fold(0, |bits: u16, nic| bits | (1_u16 << nic))
 }
 
 impl Ensembles {
-    /// Numbers of the members that own the queues, or buckets, of a NIC of a group, in their order; empty: there is no such NIC.
+    /// Returns the numbers of the members that own the queues, or buckets, of a NIC of a group, in their order; empty if it does not exist.
     pub(crate) fn owners(&self, group: &str, nic: usize) -> Vec<Option<u16>> {
         let running = self.running();
-        // While a group is changed the one that goes comes first.
+        // While a group is being changed, the old one comes first.
         let ensemble = running.iter().rfind(|ensemble| ensemble.group.name == group);
         ensemble.map_or_else(Vec::new, |ensemble| ensemble.core.owners(nic))
     }

@@ -1,4 +1,4 @@
-//! The place of a member: what stands between its NICs and the links of its group.
+//! The seat of a member: the ports between its NICs and the links of its group.
 
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -18,7 +18,7 @@ use super::way::Stage;
 use super::{Core, Ensemble, Link, SeatCounters, Way, deliver};
 use crate::io_thread::Pump;
 
-/// Frames from here that wait for a member at most at one of its NICs: answers to what it asked, and probes.
+/// Maximum number of frames from here that wait at one NIC of a member: replies to its requests, and probes.
 pub(super) const INLET: u32 = 64;
 
 /// A member of a group, or a balancer before members that is a virtual machine.
@@ -26,51 +26,51 @@ pub(super) struct Member {
     /// Its router's name.
     pub(super) name: String,
     pub(super) number: u16,
-    /// Its addresses, by NIC.
+    /// Its Ethernet addresses, by NIC.
     stations: Vec<Mac>,
     places: Vec<Place>,
-    /// Why it is set aside, one bit each ([`Aside`]).
+    /// Reasons for which it is set aside, one bit each ([`Aside`]).
     aside: AtomicU8,
-    /// Says whether its process is at all of its NICs, where it has one of its own.
+    /// Tells whether its process serves all of its NICs, if it has a process of its own.
     is_there: Mutex<Option<Box<IsThere>>>,
-    /// Bursts of a kernel router that have come to a balancer.
+    /// Bursts of a member served elsewhere that have reached a balancer.
     seen: AtomicU64,
-    /// Probes that it is waited for, while it comes up or wakes.
+    /// Probes that are awaited while it starts or wakes.
     pub(super) awaited: AwaitedProbes,
 }
 
-/// Why a member gets no frames, although it may forward them.
+/// Reason for which a member gets no frames, although it may forward them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Aside {
-    /// The plan does not have it, has it stopped, or has a cable of it out that is in for the others.
+    /// The plan does not contain it, has it stopped, or has one of its cables pulled that is in for the others.
     Planned = 1,
-    /// It is about to be started anew.
+    /// It is about to be restarted.
     Drained = 2,
     /// It does not know the routes of its control plane yet.
     Learning = 4,
-    /// Nothing comes back from members that passes it: the path behind a balancer is cut.
+    /// No probe comes back from members through it: the path behind a balancer is cut.
     Path = 8,
 }
 
-/// Whether somebody is there.
+/// Check that a process serves all NICs of a member.
 pub(super) type IsThere = dyn Fn() -> bool + Send + Sync;
 
 /// A NIC of a member.
 #[derive(Default)]
 struct Place {
-    /// Takes frames that are put into the NIC; none until it is served.
+    /// Queue of frames from here into the NIC; `None` until it is served.
     inlet: Mutex<Option<Arc<IngressSink>>>,
-    /// Takes frames to the link as long as the member is served; what is sent in its place is not of the member.
+    /// Sink towards the link while the member is served; frames sent by it from here are not counted as the member's.
     out: Mutex<Option<Weak<dyn Sink>>>,
     counters: SeatCounters,
-    /// One more than the number of the last probe that came back which had entered here; 0: none has.
+    /// One more than the number of the last probe that entered here and came back; 0: none.
     back: AtomicU64,
-    /// Of a balancer: generation of the table that it has, as the last order said that had entered here; 0: none.
+    /// Of a balancer: generation of its table, by the last order that entered here and came back; 0: none.
     known: AtomicU32,
 }
 
 impl Member {
-    /// One whose NICs have these addresses.
+    /// Creates a member whose NICs have these addresses.
     pub(super) fn new(name: &str, number: u16, stations: Vec<Mac>) -> Self {
         let places = stations.iter().map(|_| Place::default()).collect();
         let (aside, is_there, seen) = (AtomicU8::new(0), Mutex::default(), AtomicU64::new(0));
@@ -78,7 +78,7 @@ impl Member {
         Self { name: name.to_owned(), number, stations, places, aside, is_there, seen, awaited }
     }
 
-    /// The address of a NIC.
+    /// Returns the Ethernet address of a NIC.
     pub(super) fn station(&self, nic: usize) -> Mac {
         self.stations.get(nic).copied().unwrap_or_default()
     }
@@ -88,22 +88,22 @@ impl Member {
         self.aside.fetch_or(why as u8, Ordering::Relaxed);
     }
 
-    /// There is no such reason any more.
+    /// Removes this reason to set it aside.
     pub(super) fn take_back(&self, why: Aside) {
         self.aside.fetch_and(!(why as u8), Ordering::Relaxed);
     }
 
-    /// Whether there is a reason not to give it frames.
+    /// Returns true if there is a reason not to give it frames.
     pub(super) fn is_aside(&self) -> bool {
         self.aside.load(Ordering::Relaxed) != 0
     }
 
-    /// This says whether its process is there.
+    /// Sets the check that its process exists.
     pub(super) fn watch(&self, is_there: Box<IsThere>) {
         *self.is_there.lock().unwrap_or_else(PoisonError::into_inner) = Some(is_there);
     }
 
-    /// Whether it is known to be gone: no probe has to tell.
+    /// Returns true if it is known to be gone, without waiting for a probe.
     pub(super) fn is_gone(&self) -> bool {
         self.is_there
             .lock()
@@ -112,13 +112,13 @@ impl Member {
             .is_some_and(|is_there| !is_there())
     }
 
-    /// Puts a frame into one of its NICs; how many were taken. `None`: the NIC is not served yet.
+    /// Delivers a frame to one of its NICs; returns the number of frames accepted. `None`: the NIC is not served yet.
     pub(super) fn deliver(&self, nic: usize, octets: &mut [u8]) -> Option<u64> {
         let inlet = self.places.get(nic)?.inlet.lock().unwrap_or_else(PoisonError::into_inner).clone();
         Some(deliver(&*inlet?, octets))
     }
 
-    /// Frames from here enter one of its NICs by this from now on, and leave by that.
+    /// Sets the queue by which frames from here enter one of its NICs, and the sink towards the link.
     pub(super) fn open(&self, nic: usize, (inlet, out): (Arc<IngressSink>, Option<Weak<dyn Sink>>)) {
         if let Some(place) = self.places.get(nic) {
             *place.inlet.lock().unwrap_or_else(PoisonError::into_inner) = Some(inlet);
@@ -126,7 +126,7 @@ impl Member {
         }
     }
 
-    /// So many frames have left it that had entered by this NIC, or leave by it.
+    /// Counts frames that have left it and had entered by this NIC, or that leave by it.
     #[inline]
     pub(super) fn has_passed(&self, nic: usize, frames: usize) {
         if let Some(place) = self.places.get(nic) {
@@ -134,12 +134,12 @@ impl Member {
         }
     }
 
-    /// The generation of the table that a balancer is known to have at a NIC.
+    /// Returns the generation of the table that a balancer is known to have at a NIC.
     pub(super) fn known(&self, nic: usize) -> u32 {
         self.places.get(nic).map_or(0, |place| place.known.load(Ordering::Acquire))
     }
 
-    /// An order of this number has passed a balancer that had entered by this NIC, and says which table it has.
+    /// Notes that an order has passed a balancer, by its number, the NIC that it entered by, and the table that it reports.
     pub(super) fn note_order(&self, nic: usize, (number, known): (u32, u32)) {
         if let Some(place) = self.places.get(nic) {
             place.known.store(known, Ordering::Release);
@@ -147,42 +147,42 @@ impl Member {
         }
     }
 
-    /// The probe of this number has come back that had entered by this NIC; whether there is such a NIC.
+    /// Notes that the probe with this number, which entered by this NIC, has come back; returns false if there is no such NIC.
     fn note_probe(&self, nic: usize, number: u32) -> bool {
         let place = self.places.get(nic);
         place.into_iter().for_each(|place| place.back.store(u64::from(number) + 1, Ordering::Release));
         place.is_some()
     }
 
-    /// A way to the link of one of its NICs, if it is served there.
+    /// Returns the sink towards the link of one of its NICs, if it is served there.
     pub(super) fn out(&self, nic: usize) -> Option<Arc<dyn Sink>> {
         let out = self.places.get(nic)?.out.lock().unwrap_or_else(PoisonError::into_inner);
         out.as_ref()?.upgrade()
     }
 
-    /// Has this be its way to the link of one of its NICs, as if it were served there.
+    /// Sets the sink towards the link of one of its NICs, as if it were served there.
     #[cfg(test)]
     pub(super) fn leads_to(&self, nic: usize, out: &Arc<dyn Sink>) {
         *self.places[nic].out.lock().expect("nobody panicked") = Some(Arc::downgrade(out));
     }
 
-    /// What is counted at each of its NICs.
+    /// Returns the counters of each of its NICs.
     pub(super) fn counters(&self) -> impl Iterator<Item = &SeatCounters> {
         self.places.iter().map(|place| &place.counters)
     }
 
-    /// Frames that have left it, or how often some were seen.
+    /// Returns the number of frames that have left it, plus [`Member::note_seen`].
     pub(super) fn passed(&self) -> u64 {
         let frames: u64 = self.counters().map(|counters| counters.passed.get()).sum();
         frames + self.seen.load(Ordering::Relaxed)
     }
 
-    /// Frames of it were seen.
+    /// Counts that frames of it were seen at a balancer.
     pub(super) fn note_seen(&self) {
         self.seen.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Whatever has come back is of no probe that is sent from now on.
+    /// Forgets returned probes, so that none is taken for one that is sent from now on.
     pub(super) fn forget_probes(&self) {
         for place in &self.places {
             place.back.store(0, Ordering::Release);
@@ -190,14 +190,14 @@ impl Member {
         }
     }
 
-    /// Number of the last probe that has come back by all of these NICs, one bit each, or an earlier one where they differ; none: none has.
+    /// Returns the number of the last probe that has come back of all these NICs, one bit each: the earliest if they differ.
     pub(super) fn last_answered(&self, entered: u32) -> Option<u32> {
         let places = (0_u32..).zip(&self.places).filter(|(nic, _)| (entered >> nic) & 1 != 0);
         let last = places.map(|(_, place)| place.back.load(Ordering::Acquire)).min()?;
         u32::try_from(last.checked_sub(1)?).ok()
     }
 
-    /// Whether the probes of this number have come back that entered these NICs, one bit each.
+    /// Returns true if the probes with this number that entered these NICs, one bit each, have come back.
     pub(super) fn has_answered(&self, number: u32, entered: u32) -> bool {
         let wanted = u64::from(number) + 1;
         let is_back = |place: &Place| place.back.load(Ordering::Acquire) == wanted;
@@ -205,18 +205,18 @@ impl Member {
     }
 }
 
-/// What a NIC of a member is plugged into.
+/// Attachment of a NIC of a member.
 pub(super) struct Seat {
     pub(super) ensemble: Arc<Ensemble>,
     pub(super) member: Arc<Member>,
     /// Number of the NIC.
     pub(super) nic: usize,
-    /// What it is plugged into for itself, behind balancers that are virtual machines; none: it shares what its group is plugged into.
+    /// Its own attachment, behind balancers that are virtual machines; `None`: it shares that of its group.
     pub(super) at: Option<Arc<dyn Attachment>>,
 }
 
 impl Seat {
-    /// What leads to the link and away from it; ARP and neighbour discovery are heard on the way.
+    /// Returns its ports at the link, with ARP and neighbour discovery taken out.
     fn ways(&self, site: &ServiceContext<'_>) -> Result<Ports> {
         let (core, member) = (&self.ensemble.core, &self.member);
         if let Some(at) = &self.at {
@@ -238,13 +238,13 @@ impl Seat {
         let is_first = begun.is_some();
         let ports = self.balanced((link, stage), begun, site);
         if ports.is_err() && is_first {
-            // What comes from it is moved by nobody: it is opened for the next one that is served.
+            // No thread would move its frames: it is opened again for the next member that is served.
             stage.close();
         }
         ports
     }
 
-    /// What leads to a link behind a balancer and away from it; the sources of the link, if it was just opened, go to the balancers.
+    /// Returns its ports at a link behind a balancer; the sources of the link, if it was just opened, go to the balancers.
     fn balanced(
         &self,
         (link, stage): (&Link, &Stage),
@@ -256,7 +256,7 @@ impl Seat {
         if moved.is_err() {
             ports.outside.leave();
         }
-        // What a control plane says does not leave by the member.
+        // Frames of a control plane do not leave by the member.
         moved.map(|()| Ports { control: None, ..ports })
     }
 
@@ -280,7 +280,7 @@ impl Seat {
     }
 }
 
-/// The sources of a link without the frames for the group's control plane, if it has one; what that says leaves by `out`.
+/// Returns the sources of a link without the frames for the group's control plane, if it has one, whose own frames leave by `out`.
 pub(super) fn sorted(
     link: &Link,
     sources: Vec<Box<dyn Source>>,
@@ -294,7 +294,7 @@ pub(super) fn sorted(
 impl Attachment for Seat {
     fn ports(&self, site: &ServiceContext<'_>) -> Result<Ports> {
         let (inlet, told) = ingress(INLET).context("cannot make an ingress queue")?;
-        // What may fail comes before a port of a switch, which would have to be left again.
+        // Steps that may fail come before a port of a switch is made, which would have to be removed again.
         let mut ports = self.ways(site)?;
         ports.sources.push(Box::new(told));
         let out = ports.sinks.first().map(Arc::downgrade);
@@ -323,13 +323,13 @@ impl Attachment for Seat {
         }
     }
 
-    /// How the member is, and what it owns of the link.
+    /// Describes the state of the member, and its part of the link.
     fn state(&self) -> Option<(&'static str, String)> {
         Some(("member", self.ensemble.core.state_of(self.member.number, self.nic)?))
     }
 }
 
-/// What is heard at a NIC of a member.
+/// Receiver of ARP, neighbour discovery and probes at a NIC of a member.
 #[derive(Clone)]
 struct Ear {
     core: Arc<Core>,
@@ -337,10 +337,10 @@ struct Ear {
     nic: usize,
 }
 
-/// Frames from the link, but for those that are heard for all members.
+/// Source of frames from the link, without those that are handled for all members.
 struct Inbound {
     source: Box<dyn Source>,
-    /// Where answers go.
+    /// Sink for replies.
     out: Arc<dyn Sink>,
     core: Arc<Core>,
     /// Number of the NIC.
@@ -364,7 +364,7 @@ impl SourceWrapper for Inbound {
                     None => false,
                 };
                 if !is_heard {
-                    // A burst has no more than fit.
+                    // A burst always fits.
                     let _ = left.try_push(*frame);
                 }
             }
@@ -375,7 +375,7 @@ impl SourceWrapper for Inbound {
     }
 }
 
-/// Frames towards the link, but for probes, and for what is asked of us.
+/// Sink of frames towards the link, without probes and without messages that are handled here.
 struct Outbound {
     sink: Arc<dyn Sink>,
     ear: Ear,
@@ -397,7 +397,7 @@ impl SinkWrapper for Outbound {
 }
 
 impl Outbound {
-    /// Frames have left the member by this NIC, which one thread serves.
+    /// Counts frames that have left the member by this NIC, which one thread serves.
     fn passed(&self, frames: usize) {
         if let Some(place) = self.ear.member.places.get(self.ear.nic) {
             place.counters.passed.add(frames as u64);
@@ -413,8 +413,8 @@ impl Outbound {
     }
 }
 
-/// Delivers those of some frames that are not kept here, and calls `leave` with those of each burst before; how many of all, from the
-/// first one on, were not lost.
+/// Delivers the frames that are not kept here, after calling `leave` with those of each burst; returns the number of frames before the
+/// first lost one.
 pub(super) fn deliver_left(
     sink: &dyn Sink,
     frames: &[Frame<'_>],
@@ -425,12 +425,12 @@ pub(super) fn deliver_left(
     for burst in frames.chunks(BURST) {
         let (mut left, mut goes_on) = (Frames::new(), [false; BURST]);
         for (frame, goes_on) in burst.iter().zip(&mut goes_on).filter(|(frame, _)| !is_kept(frame)) {
-            // A burst has no more than fit.
+            // A burst always fits.
             *goes_on = left.try_push(*frame).is_ok();
         }
         leave(&left);
         let passed = if left.is_empty() { 0 } else { sink.deliver(&left) };
-        // What comes behind the first lost frame is passed on, and not counted any more.
+        // Frames behind the first lost one are passed on, but not counted.
         let lost = (0..burst.len()).filter(|at| goes_on[*at]).nth(passed);
         taken += if is_whole { lost.unwrap_or(burst.len()) } else { 0 };
         is_whole &= lost.is_none();
@@ -439,10 +439,10 @@ pub(super) fn deliver_left(
 }
 
 impl Ear {
-    /// Whether a frame of the member does not leave.
+    /// Returns true if a frame of the member is handled here and does not leave.
     fn keeps(&self, frame: &Frame<'_>) -> bool {
         if is_back(frame) {
-            // It goes on where balancers that are virtual machines are to pass it.
+            // It is passed on to balancers that are virtual machines.
             let is_at_home = self.core.front(self.nic).is_none();
             if is_at_home {
                 self.core.note_probe(self.nic, Some(self.member.number), frame);
@@ -459,7 +459,7 @@ impl Ear {
 }
 
 impl Core {
-    /// A probe has come back by a NIC, or something that looks like one: of this member, or of any where that is not known.
+    /// Handles a probe that has come back by a NIC, or a frame that looks like one: of this member, or of any if that is not known.
     pub(super) fn note_probe(&self, nic: usize, from: Option<u16>, frame: &Frame<'_>) {
         let Some(counters) = self.links.get(nic).map(|link| &link.counters) else { return };
         let mut octets = [0; probe::LEN];

@@ -1,4 +1,4 @@
-//! What is heard at a link in the frames of one VLAN, or in those without a tag: its neighbours are none of the others'.
+//! Segments of a link: the frames of one VLAN, or those without a tag, with neighbours of their own.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -15,12 +15,12 @@ pub(super) struct Segment {
     tags: Vec<Tag>,
     hosts: Mutex<Hosts>,
     nodes: Mutex<Nodes>,
-    /// Whether the group takes part in IPv6 there.
+    /// True if the group has IPv6 there.
     pub(super) has_six: bool,
 }
 
 impl Segment {
-    /// That of frames with these tags, where a group with this Ethernet address has these addresses.
+    /// Creates the segment of frames with these tags, for a group with this Ethernet address and these addresses.
     pub(super) fn new(mac: frame::Mac, tags: Vec<Tag>, (four, six): (&[Address], &Six)) -> Self {
         let own = four.iter().map(|address| Own {
             ip: address.ip.to_bits(),
@@ -35,34 +35,34 @@ impl Segment {
         }
     }
 
-    /// The tags of a VLAN, as its frames have them.
+    /// Returns the tags of a VLAN's frames.
     pub(super) fn tags_of(tags: config::forwarding::Tags) -> Vec<Tag> {
         let outer = tags.outer.map(|outer| Tag::new(vlan::SERVICE, outer));
         outer.into_iter().chain([Tag::new(vlan::CUSTOMER, tags.id)]).collect()
     }
 
-    /// The IPv4 neighbours there.
+    /// Locks its IPv4 neighbours.
     pub(super) fn hosts(&self) -> MutexGuard<'_, Hosts> {
         self.hosts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The IPv6 neighbours there.
+    /// Locks its IPv6 neighbours.
     pub(super) fn nodes(&self) -> MutexGuard<'_, Nodes> {
         self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Other hosts may be there by now.
+    /// Forgets all neighbours: there may be other hosts by now.
     pub(super) fn forget(&self) {
         self.hosts().forget();
         self.nodes().forget();
     }
 
-    /// Whether a frame with these tags is one of it. Priorities do not matter, nor what kinds of tags they are.
+    /// Returns true if a frame with these tags belongs to it, whatever the priorities and types of the tags.
     pub(super) fn has(&self, tags: &Tags) -> bool {
         !vlan::is_tag(tags.ethertype) && vlan::ids(tags.tags()).eq(vlan::ids(&self.tags))
     }
 
-    /// Calls `send` with a frame without tags as it is on the link.
+    /// Calls `send` with an untagged frame in the form that it has on the link, with the segment's tags.
     pub(super) fn on_link<T>(&self, octets: &mut [u8], send: impl FnOnce(&mut [u8]) -> T) -> T {
         if self.tags.is_empty() {
             return send(octets);
@@ -72,14 +72,14 @@ impl Segment {
         room[..len].copy_from_slice(&octets[..len]);
         for tag in self.tags.iter().rev().take(MOST) {
             len += TAG;
-            // There is room for as many as are taken.
+            // There is room for the maximum number of tags.
             let _ = vlan::insert(&mut room[..len], *tag);
         }
         send(&mut room[..len])
     }
 }
 
-/// Removes the tags of a frame; none: it ends before them.
+/// Removes the tags of a frame; `None`: it ends before them.
 pub(super) fn untag<'o>(octets: &'o mut [u8], tags: &Tags) -> Option<&'o mut [u8]> {
     let end = octets.len().checked_sub(tags.tags().len() * TAG)?;
     tags.tags().iter().try_for_each(|_| vlan::remove(octets).map(drop)).ok()?;

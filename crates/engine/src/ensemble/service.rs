@@ -1,4 +1,4 @@
-//! Whether anybody in a group serves: told when the last one does not any more, and when one does again.
+//! Whether a group serves: reported when its last serving member stops doing so, and when one serves again.
 
 use group::{Member, Roster, State};
 
@@ -8,14 +8,14 @@ pub(super) enum Service {
     /// None has served yet, or all of them are to be without frames.
     #[default]
     NotYet,
-    /// One serves at least.
+    /// At least one serves.
     Runs,
-    /// None serves any more, and that was told.
+    /// None serves any more, which was reported.
     Fails,
 }
 
 impl Service {
-    /// Takes note of how members are; what is to be told of the first of them.
+    /// Evaluates the states of the members; returns a report in the name of the first of them, if one is due.
     pub(super) fn note(&mut self, roster: &Roster) -> Option<(Member, String)> {
         let (first, _) = roster.iter().next()?;
         let serving = roster.count(State::Serving);
@@ -33,7 +33,7 @@ impl Service {
     }
 }
 
-/// What it means for frames that no member serves.
+/// Describes what becomes of frames while no member serves.
 fn failure(roster: &Roster) -> &'static str {
     if roster.count(State::Suspect) > 0 {
         "no member of the group serves: suspect ones keep their flows"

@@ -1,32 +1,33 @@
-//! What of a group stays as long as it runs, and what of a plan its members are to serve.
+//! Which parts of a group are fixed while it runs, and which of its members a plan wants to serve.
 
 use anyhow::{Result, ensure};
 use config::forwarding::Interface;
 use config::{Group, GroupKind, Nic, Plan, Router};
 
-/// Whether a plan has a member of a group run, with no cable out that is in for the others: by one that is out for all nobody is asked.
+/// Returns true if a plan wants a member of a group to run, with no cable pulled that is in for the others: at a cable that is pulled for
+/// all, no member is probed.
 pub(super) fn has_serving(plan: &Plan, group: &Group, name: &str) -> bool {
     let is_in = |(nic, of_all): (&Nic, &Nic)| !nic.is_pulled() || of_all.is_pulled();
     // A balancer that is a virtual machine has two NICs for each of the group.
     let of_all = || group.pattern.nics.iter().cycle();
     let serves = |router: &Router| !router.is_stopped() && router.nics.iter().zip(of_all()).all(is_in);
-    // Of some the plan of a data plane does not know: their probes tell whether they forward.
+    // The plan of a data plane does not contain members that are served elsewhere: their probes tell whether they forward.
     let is_behind = || group.is_elsewhere(name);
     plan.routers.iter().find(|router| router.name == name).map_or_else(is_behind, serves)
 }
 
-/// What of a group stays as long as its members run.
+/// Returns the parts of a group that are fixed while its members run.
 pub(super) fn shape(group: &Group) -> (&str, GroupKind, Vec<Nic>, &[Interface]) {
     let nics = group.pattern.nics.iter().map(|nic| Nic { link: None, ..nic.clone() });
     let mut kind = group.kind.clone();
     if let GroupKind::Multistage(stages) = &mut kind {
-        // Some may be cut, and others' threads may be elsewhere.
+        // The number of balancers and the placement of their threads may change.
         (stages.balancers, stages.pin) = Default::default();
     }
     (&group.name, kind, nics.collect(), &group.pattern.forwarding.interfaces)
 }
 
-/// Refuses what a group cannot become while its members run.
+/// Refuses changes of a group that are impossible while its members run.
 pub(super) fn may_become((before, after): (&Group, &Group), plan: &Plan) -> Result<()> {
     let ((name, kind, nics, vlans), (_, other_kind, other_nics, other_vlans)) = (shape(before), shape(after));
     ensure!(kind == other_kind, "group {name}: its kind stays as long as it runs: start the run anew");

@@ -1,46 +1,46 @@
-//! Whether a thread that moves frames still passes over what it serves: a pure function of what it counts, without thread and clock.
+//! Detection of a thread that moves frames but makes no passes any more: a pure function of its counters, without thread and clock.
 //!
-//! A thread that sleeps counts no passes, so it is woken once a second, and then has to. One that spends at least half of its time on a CPU
-//! is given [`GRACE`]; one that gets none, or waits for something, [`STARVED`]. Time is what the rounds have observed: one that comes late
-//! counts as one in time, because whatever delayed it may have delayed the thread.
+//! A sleeping thread counts no passes, so it is woken once a second, and then must count one: within [`GRACE`] if it spends at least half
+//! of its time on a CPU, within [`STARVED`] if it gets none or waits for something. Time is observed time: a late round counts as one in
+//! time, because whatever delayed it may have delayed the thread as well.
 
 use std::time::Duration;
 
-/// For how long a thread may count no pass until it is woken.
+/// Time without a pass after which a thread is woken.
 const HEARTBEAT: Duration = Duration::from_secs(1);
-/// For how long one that is woken may count no pass although it has a CPU.
+/// Time without a pass after which a woken thread that has a CPU stands still.
 const GRACE: Duration = Duration::from_secs(2);
-/// For how long it may count none where it spends little time on a CPU.
+/// Time without a pass after which a woken thread that spends little time on a CPU stands still.
 const STARVED: Duration = Duration::from_secs(10);
-/// Time that a look adds at most: twice that between two rounds.
+/// Maximum time that a check adds: two rounds.
 const LONGEST_STEP: Duration = Duration::from_millis(20);
 
-/// What a look shows.
+/// Result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// Nothing is to be done.
     Goes,
-    /// It may sleep: it is to be woken.
+    /// It may be asleep: wake it.
     Wake,
-    /// It makes no pass any more.
+    /// It makes no passes any more.
     Stands,
 }
 
-/// What is known of a thread.
+/// State of the watch over a thread.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Pulse {
-    /// Passes at the last look.
+    /// Passes at the last check.
     passes: u64,
-    /// When that was.
+    /// Time of the last check.
     looked: Duration,
-    /// Observed since it has made a pass, or was woken after that.
+    /// Observed time since its last pass, or since it was woken after that.
     waited: Duration,
-    /// Its CPU time when it was woken; none: it was not.
+    /// Its CPU time when it was woken; `None`: it was not.
     woken: Option<Duration>,
 }
 
 impl Pulse {
-    /// Looks at a thread that has made so many passes and has spent so much time on a CPU.
+    /// Checks a thread by its number of passes and its CPU time.
     pub(super) fn look(&mut self, now: Duration, passes: u64, cpu: impl FnOnce() -> Duration) -> Verdict {
         let step = now.saturating_sub(self.looked).min(LONGEST_STEP);
         self.looked = now;

@@ -1,5 +1,5 @@
-//! The thread that keeps the rounds of a group, and asks the network for its members. It waits for the next round, or until its bell rings:
-//! the plan has changed, or a member that comes up or wakes has shown that it forwards.
+//! The thread that runs the rounds of a group, and sends requests to the network for its members. It waits for the next round, or until its
+//! bell rings: the plan has changed, or a member that starts or wakes has shown that it forwards.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -10,20 +10,20 @@ use threads::{CpuMeter, Thread};
 
 use super::Core;
 
-/// Between two looks while there is no member.
+/// Interval of checks while there is no member.
 const IDLE: Duration = Duration::from_millis(10);
 
-/// Bell of a timer. Whoever rings it has the timer come before the next round is due.
+/// Bell of a timer: rung to wake the timer before the next round is due.
 #[derive(Default)]
 pub(super) struct Bell {
     ring: Mutex<Ring>,
     rung: Condvar,
 }
 
-/// Why a timer is to come.
+/// Reason for waking a timer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Ring {
-    /// It is not.
+    /// None.
     #[default]
     Silent,
     /// The bell has rung.
@@ -37,7 +37,7 @@ impl Bell {
         self.ring.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Rings it. Who holds its lock does nothing else meanwhile.
+    /// Rings it. Its lock is only held for moments.
     pub(super) fn ring(&self) {
         let mut ring = self.lock();
         if *ring == Ring::Silent {
@@ -62,7 +62,7 @@ impl Bell {
         *ring != Ring::Stop
     }
 
-    /// Whether it has rung since this was asked last.
+    /// Returns true if it has rung since the last call.
     #[cfg(test)]
     pub(super) fn has_rung(&self) -> bool {
         std::mem::take(&mut *self.lock()) == Ring::Rung
@@ -76,7 +76,7 @@ pub(super) struct Timer {
 }
 
 impl Timer {
-    /// Keeps rounds until it is dropped.
+    /// Starts a thread that runs rounds until this is dropped.
     pub(super) fn start(core: &Arc<Core>, confinement: Confinement) -> Result<Self> {
         let kept = core.clone();
         let name = format!("{}/group", core.name);
@@ -90,12 +90,12 @@ impl Timer {
         Ok(Self { thread, core: core.clone() })
     }
 
-    /// Its thread.
+    /// Returns its thread.
     pub(super) const fn thread(&self) -> &Thread {
         &self.thread
     }
 
-    /// What its thread has spent.
+    /// Returns the meter of its thread's CPU time.
     pub(super) fn meter(&self) -> Arc<CpuMeter> {
         self.thread.meter()
     }

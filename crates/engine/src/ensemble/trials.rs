@@ -1,5 +1,5 @@
-//! Duplicate address detection (RFC 4862, 5.4) in the place of members that do none: kernel routers would hear each other try the group's
-//! addresses where they are plugged in. So the group tries these for them at each link, when that begins to be carried.
+//! Duplicate address detection (RFC 4862, 5.4) in place of members that do none: kernel routers would receive each other's solicitations
+//! for the group's addresses in the interconnection. So the group does it for them at each link as soon as a balancer carries that.
 
 use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
@@ -16,8 +16,8 @@ use super::segment::Segment;
 use super::{Core, Link, News};
 
 impl Core {
-    /// Tries the group's addresses at links that have begun to be carried, where members do not, and has the first member tell of those
-    /// that another station has.
+    /// Starts duplicate address detection at links that a balancer has begun to carry, if members do none, and reports addresses that
+    /// another station has, in the first member's name.
     pub(super) fn try_addresses(
         &self,
         board: &mut Board,
@@ -45,8 +45,8 @@ impl Core {
         self.machines.as_ref().is_some_and(Machines::tries_addresses)
     }
 
-    /// Tries the addresses that the group has at a link in one VLAN, or in none; of those that were tried before, those that another
-    /// station had.
+    /// Starts duplicate address detection for the group's addresses at a link, in one VLAN or without a tag; of those for which it was done
+    /// before, only for those that another station had.
     fn try_all(&self, (nic, link, segment): (usize, &Link, &Segment), now: Duration) {
         let Some(front) = self.front(nic) else { return };
         let own = segment.nodes().addresses();

@@ -1,5 +1,5 @@
-//! The control plane of a group at one of its links. Frames for it are sorted out before a member or a balancer gets them, and what it
-//! says leaves by the link, moved by a thread of its own: `core/wan-control`.
+//! The control plane of a group at one of its links. Frames for it are sorted out before a member or a balancer gets them. Its own frames
+//! leave by the link, moved by a thread: `core/wan-control`.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::groups::{IoCounts, thread_groups};
 use crate::io_thread::{Idle, IoThread, Pump};
 use crate::supplies::HostServices;
 
-/// Time without work after which the thread sleeps: a control plane says little.
+/// Time without work after which the thread sleeps: a control plane sends little.
 const SPIN: Duration = Duration::from_micros(50);
 
 /// See the module.
@@ -35,16 +35,16 @@ pub(super) struct Voice {
 }
 
 struct State {
-    /// What the control plane says, until there is a way out of the link.
+    /// Frames of the control plane, until the link has a sink.
     waiting: Option<ShadowSource>,
     thread: Option<IoThread>,
-    /// Of those that read the link, and what others counted that have gone.
+    /// Counters of the sources that are in use, and the sums of those that are gone.
     gates: Vec<Arc<PuntGate>>,
     past: PuntGate,
 }
 
 impl State {
-    /// Forgets those that have gone, but for what they counted.
+    /// Forgets sources that are gone, but keeps their counts.
     fn retire(&mut self) {
         let Self { gates, past, .. } = self;
         gates.retain(|gate| {
@@ -59,7 +59,7 @@ impl State {
 }
 
 impl Voice {
-    /// That of a NIC of a group, if it has a control plane. It goes on with the shadow that is held.
+    /// Creates it for a NIC of a group with a control plane; a held shadow stays in use.
     ///
     /// # Errors
     /// There is no shadow, or no descriptors are left.
@@ -92,7 +92,7 @@ impl Voice {
         }))
     }
 
-    /// The shadow, which goes on at a link that takes the place of this one.
+    /// Returns the shadow, which stays in use at a link that replaces this one.
     pub(super) fn shadow(&self) -> Arc<Shadow> {
         self.shadow.clone()
     }
@@ -108,10 +108,10 @@ impl Voice {
         sources.into_iter().map(sort).collect()
     }
 
-    /// Lets what the control plane says leave by this way, if it has none yet.
+    /// Sends the control plane's frames to this sink, if they have none yet.
     ///
     /// # Errors
-    /// No thread can be had.
+    /// The thread cannot be created.
     pub(super) fn speak(&self, out: &Arc<dyn Sink>) -> Result<()> {
         let mut state = self.state();
         if state.thread.is_some() {
@@ -125,14 +125,14 @@ impl Voice {
         Ok(())
     }
 
-    /// Name and kernel thread ID of its thread.
+    /// Returns name and kernel thread ID of its thread.
     pub(super) fn thread(&self) -> Option<(String, i32)> {
         let state = self.state();
         let thread = state.thread.as_ref().map(IoThread::thread);
         thread.map(|thread| (thread.name().to_owned(), thread.tid()))
     }
 
-    /// Calls `visit` with what is counted at the link.
+    /// Calls `visit` with the counters at the link.
     pub(super) fn each_group(&self, visit: &mut Visit<'_>) {
         let (sorted, classes) = <(SortedCounters, PuntCounters)>::default();
         let state = self.state();
@@ -153,12 +153,12 @@ impl Voice {
         IoCounts::of(state.thread.as_slice())
     }
 
-    /// Calls `visit` with what its thread counts.
+    /// Calls `visit` with the counters of its thread.
     pub(super) fn each_thread_group(&self, visit: &mut dyn FnMut(&str, &dyn Counters)) {
         thread_groups(&self.counts(), visit);
     }
 
-    /// Calls `visit` with the name of its thread, and what that has spent.
+    /// Calls `visit` with the name of its thread, and its CPU time.
     pub(super) fn each_thread(&self, visit: &mut dyn FnMut(&str, u64)) {
         self.counts().iter().for_each(|io| io.tell(visit));
     }

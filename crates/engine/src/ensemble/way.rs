@@ -1,5 +1,5 @@
-//! How frames come from a link to the members of a group: by queues that members own, by a balancer before them, or by balancers that
-//! are virtual machines.
+//! The way of frames from a link to the members of a group: by queues that members own, by a balancer before them, or by balancers that are
+//! virtual machines.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -15,23 +15,23 @@ use switch::Balancer;
 
 use super::front::Front;
 
-/// Turns of a round where frames are dealt out one by one, at most.
+/// Maximum number of turns in a round, if frames are dealt out one by one.
 const TURNS: usize = 256;
 
-/// How frames come to members.
+/// Way of frames to members.
 pub(super) enum Way {
     /// Members own the queues of the link.
     Owned(Arc<Shared>),
-    /// A balancer reads the link, and spreads what comes over queues of members.
+    /// A balancer reads the link, and spreads its frames over queues of members.
     Balanced(Arc<Stage>),
-    /// Virtual machines do so, behind which members are plugged into an interconnection.
+    /// Virtual machines do so; members are behind them in an interconnection.
     Machines(Arc<Front>),
 }
 
 /// A balancer at a link.
 pub(super) struct Stage {
     link: Arc<dyn Attachment>,
-    /// What the group wants of it.
+    /// Requirements of the group.
     wanted: NicRequirements,
     spread: Mutex<Spread>,
     pub(super) balancer: Arc<Balancer>,
@@ -39,7 +39,7 @@ pub(super) struct Stage {
     open: Mutex<Option<Open>>,
 }
 
-/// Ways out of a link.
+/// Sinks of a link, and its counters.
 #[derive(Clone)]
 struct Open {
     sinks: Vec<Arc<dyn Sink>>,
@@ -49,7 +49,7 @@ struct Open {
 }
 
 impl Way {
-    /// What a group makes of what one of its NICs is plugged into, of which it wants this.
+    /// Creates the way from the attachment of one of a group's NICs, which has these requirements.
     pub(super) fn new(group: &Group, link: Arc<dyn Attachment>, wanted: NicRequirements) -> Self {
         match group.kind {
             GroupKind::Parallel => Self::Owned(Shared::new(link, wanted)),
@@ -66,7 +66,7 @@ impl Way {
         }
     }
 
-    /// What it stands on, if that can go on for a NIC that wants this.
+    /// Returns the attachment, if it can stay in use for a NIC with these requirements.
     pub(super) fn held(&self, wanted: &NicRequirements) -> Option<Arc<dyn Attachment>> {
         match self {
             Self::Owned(shared) => shared.held(wanted),
@@ -75,8 +75,7 @@ impl Way {
         }
     }
 
-    /// Spreads frames in this way from the next deal on; whether that is another one than before. Who owns a queue has nothing to say
-    /// about that.
+    /// Sets how frames are spread from the next deal on; returns true if this is a change. It has no effect on queues that members own.
     pub(super) fn spread_by(&self, spread: Spread) -> bool {
         match self {
             Self::Owned(_) => false,
@@ -85,7 +84,7 @@ impl Way {
         }
     }
 
-    /// How many places members can have.
+    /// Returns the number of places, queues or buckets, that members can have.
     pub(super) fn places(&self) -> usize {
         match self {
             Self::Owned(shared) => shared.queues(),
@@ -93,7 +92,7 @@ impl Way {
         }
     }
 
-    /// What a place is called.
+    /// Returns what places are called.
     pub(super) const fn unit(&self) -> &'static str {
         match self {
             Self::Owned(_) => "queues",
@@ -101,7 +100,7 @@ impl Way {
         }
     }
 
-    /// Frames of each place, where that is known.
+    /// Returns the frames of each place, if they are known.
     pub(super) fn loads(&self) -> Vec<u64> {
         match self {
             Self::Owned(shared) => shared.loads(),
@@ -110,7 +109,7 @@ impl Way {
         }
     }
 
-    /// Has places belong to those that an assignment names, where another one was before; how many have changed hands.
+    /// Changes the owners of places from one assignment to another; returns the number of places that have changed hands.
     pub(super) fn deal(&self, before: &Assignment, after: &Assignment, shares: &Shares) -> u64 {
         let moves = before.moves_to(after);
         match self {
@@ -123,7 +122,7 @@ impl Way {
         moves.len() as u64
     }
 
-    /// The NIC that it is for: `core.wan`.
+    /// Returns the NIC that it is for: `core.wan`.
     pub(super) fn label(&self) -> String {
         match self {
             Self::Owned(shared) => shared.label(),
@@ -132,7 +131,7 @@ impl Way {
         }
     }
 
-    /// Calls `visit` with what is counted at the link.
+    /// Calls `visit` with the counters at the link.
     pub(super) fn each_group(&self, visit: &mut Visit<'_>) {
         match self {
             Self::Owned(shared) => shared.outside().each_group(visit),
@@ -150,7 +149,7 @@ impl Way {
         }
     }
 
-    /// What has happened to the link.
+    /// Returns the next event of the link, if any.
     pub(super) fn news(&self) -> Option<News> {
         match self {
             Self::Owned(shared) => shared.news(),
@@ -159,7 +158,7 @@ impl Way {
         }
     }
 
-    /// Whether somebody is at the other end of its cable, where that comes and goes; and how it is.
+    /// Returns whether there is a host or peer at the other end of its cable, if that can change.
     pub(super) fn link(&self) -> Option<bool> {
         match self {
             Self::Owned(shared) => shared.link(),
@@ -168,7 +167,7 @@ impl Way {
         }
     }
 
-    /// What puts something opened anew in its place.
+    /// Returns a function that replaces its resource by one that was opened anew.
     pub(super) fn replacing(&self) -> impl FnOnce(HandedOver) -> Result<()> + Send + use<> {
         let (shared, link) = match self {
             Self::Owned(shared) => (Some(shared.clone()), None),
@@ -207,14 +206,14 @@ impl Stage {
         }
     }
 
-    /// Opens the link for the first member that is served: what comes from it, urgent frames last, for whoever is to move that into the
-    /// balancer.
+    /// Opens the link for the first member that is served; returns its sources, that of urgent frames last, for the thread that is to move
+    /// their frames into the balancer.
     pub(super) fn begin(&self, site: &ServiceContext<'_>) -> Result<Option<Vec<Box<dyn Source>>>> {
         let mut open = self.open();
         if open.is_some() {
             return Ok(None);
         }
-        // What stands before a member's NIC is no matter of the link.
+        // Wrappers before a member's NIC do not apply to the link.
         let entry = |_: Entry, sink: Arc<dyn Sink>| sink;
         let site = ServiceContext { wanted: &self.wanted, threads: 1, queues: site.queues, entry: &entry };
         let Ports { sources, sinks, urgent, control, outside, .. } = self.link.ports(&site)?;
@@ -230,7 +229,7 @@ impl Stage {
         }
     }
 
-    /// What leads to the link and away from it, for a start of a member.
+    /// Returns the ports of a member for one start.
     pub(super) fn ports(&self, (name, number): (&str, u16), site: &ServiceContext<'_>) -> Result<Ports> {
         let open = self.open().clone().context("a link that was not opened")?;
         let (queue, waiting) = ingress(self.wanted.queue_len).context("cannot make an ingress queue")?;
@@ -249,7 +248,7 @@ impl Stage {
 }
 
 impl Drop for Stage {
-    /// Nobody brings frames any more: all members are gone.
+    /// Closes the link, because all members are gone.
     fn drop(&mut self) {
         self.close();
     }

@@ -1,14 +1,14 @@
-//! Messages of neighbour discovery, as they are read from frames and written into them.
+//! Neighbour discovery messages: parsed from frames and written into them.
 
 use frame::nd::{self, Advert, Solicit};
 use frame::{Error, Mac, ethernet, icmpv6, ipv6};
 
-/// Longest frame with a message that is read, in octets.
+/// Length of the longest frame whose message is parsed, in octets.
 pub(in crate::ensemble) const LONGEST: usize = ethernet::HEADER + ipv6::SMALLEST_MTU as usize;
 /// Octets of a frame with a solicitation or an advertisement that names an Ethernet address.
 const SPOKEN: usize = ethernet::HEADER + ipv6::HEADER + icmpv6::HEADER + Advert::LONGEST;
 const _: () = assert!(Solicit::LONGEST == Advert::LONGEST);
-/// The solicited-node groups without their last 24 bits.
+/// Prefix of the solicited-node multicast addresses: all but the last 24 bits.
 const SOLICITED_NODE: u128 = ipv6::solicited_node(0) >> 24;
 
 /// A frame with a solicitation or an advertisement that names an Ethernet address.
@@ -17,29 +17,29 @@ pub(in crate::ensemble) type Spoken = [u8; SPOKEN];
 /// A message of a station.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::ensemble) struct Message {
-    /// The station.
+    /// Ethernet address of the station.
     pub(in crate::ensemble) by: Mac,
-    /// The address that it speaks from; 0: it has none yet.
+    /// Source address; 0: the station has none yet.
     pub(in crate::ensemble) source: u128,
-    /// What it says.
+    /// Content.
     pub(in crate::ensemble) said: Said,
 }
 
-/// What a station says.
+/// Content of a message.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::ensemble) enum Said {
-    /// It asks for an address.
+    /// Neighbour solicitation.
     Solicit(Solicit),
-    /// It tells who has an address.
+    /// Neighbour advertisement.
     Advert(Advert),
-    /// It asks for routers.
+    /// Router solicitation.
     RouterSolicit,
-    /// It is a router.
+    /// Router advertisement.
     RouterAdvert,
 }
 
 impl Message {
-    /// The address of the node that it is about.
+    /// Returns the address of the node that it is about.
     pub(in crate::ensemble) const fn about(&self) -> u128 {
         match &self.said {
             Said::Advert(advert) => advert.target,
@@ -47,13 +47,13 @@ impl Message {
         }
     }
 
-    /// The message of a frame; none: there is no valid one (RFC 4861, 6.1, 7.1.1 and 7.1.2).
+    /// Parses the message of a frame; `None`: there is no valid one (RFC 4861, 6.1, 7.1.1 and 7.1.2).
     pub(in crate::ensemble) fn read(frame: &[u8]) -> Option<Self> {
         let (ethernet, rest) = ethernet::Header::parse(frame).ok()?;
         let packet = ipv6::Packet::parse(rest).ok()?;
         let header = packet.header();
         let is_near = header.next_header == ipv6::next::ICMP && header.hop_limit == ipv6::LINK_HOPS;
-        // No node has a multicast or martian address, to which an answer would go.
+        // No node has a multicast or martian address, to which a reply would go.
         let is_of_node =
             header.source == 0 || !ipv6::is_multicast(header.source) && !ipv6::is_martian(header.source);
         if ethernet.ethertype != ethernet::IPV6 || !is_near || !is_of_node {
@@ -88,14 +88,14 @@ fn said(icmp: &icmpv6::Header, payload: &[u8], header: &ipv6::Header) -> Option<
     }
 }
 
-/// A frame from one station to another with the message that `write` writes, which names an Ethernet address.
+/// Creates a frame from one station to another with the message that `write` writes, which names an Ethernet address.
 pub(in crate::ensemble) fn spoken(
     stations: (Mac, Mac),
     ends: (u128, u128),
     write: impl FnOnce(&mut [u8]) -> Result<(usize, icmpv6::Header), Error>,
 ) -> Spoken {
     let mut octets = [0; SPOKEN];
-    // It fits; a frame of zeros would belong to no station.
+    // It fits; a frame of zeros would have no receiver.
     if fill(&mut octets, stations, ends, write).is_err() {
         octets = [0; SPOKEN];
     }
@@ -118,7 +118,7 @@ fn fill(
     ipv6::Header { hop_limit: ipv6::LINK_HOPS, ..header }.write(packet)
 }
 
-/// Has the router advertisement in a frame be that of another station; none: there is no valid one.
+/// Rewrites the router advertisement in a frame as that of another station; `None`: there is no valid one.
 pub(in crate::ensemble) fn advertise_as(frame: &mut [u8], by: Mac) -> Option<()> {
     /// Octets of an advertisement behind the ICMPv6 header before its options.
     const TIMERS: usize = 8;
