@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use bootinfo::{Role, TrafficInfo, TransmitMode};
 
-use bench::{Accesses, Wish, benches};
+use bench::{Accesses, Bench, Wish, benches};
 
 /// Register accesses of one interrupt.
 const INTERRUPT: Accesses =
@@ -168,6 +168,14 @@ fn with_two_vcpus_the_second_takes_the_interrupts() {
     }
 }
 
+/// Asserts that frames waited for interrupts. If more wait than the ring holds, they are sent when it is full. How many frames fit between
+/// two interrupts is up to the host.
+fn assert_combined(bench: &Bench) {
+    let (frames, cost) = (bench.frames_sent(), bench.accesses());
+    let most = cost.ims_write + frames / 8;
+    assert!(cost.tdt_write <= most, "{}: {cost:?} for {frames}, at most {most}", bench.name);
+}
+
 #[test]
 fn send_combining_writes_tdt_once_an_interrupt() {
     for vcpus in [1, 2] {
@@ -175,9 +183,7 @@ fn send_combining_writes_tdt_once_an_interrupt() {
             Wish { role: Role::Source, mode: TransmitMode::SendCombining, vcpus, ..Wish::default() };
         for mut bench in benches(&Wish { itr: 4000, ..combining }) {
             bench.sent(2000);
-            let (frames, cost) = (bench.frames_sent(), bench.accesses());
-            // More frames wait for an interrupt of 1 ms than the ring holds: they are sent when it is full.
-            assert!(cost.tdt_write * 8 < frames, "{}: {cost:?} for {frames}", bench.name);
+            assert_combined(&bench);
         }
         for mut bench in benches(&Wish { itr: 40_000, combine: 16, ..combining }) {
             bench.sent(2000);
@@ -201,14 +207,13 @@ fn send_combining_begins_above_a_rate() {
         // A value that any host reaches, and one that none does.
         for mut bench in benches(&Wish { combine_above: 1, ..combining }) {
             bench.sent(2000);
-            let (frames, cost) = (bench.frames_sent(), bench.accesses());
-            assert!(cost.tdt_write * 8 < frames, "{}: {cost:?} for {frames}", bench.name);
+            assert_combined(&bench);
         }
         for mut bench in benches(&Wish { combine_above: 100_000_000, ..combining }) {
-            bench.sent(500);
+            bench.sent(2000);
             let (frames, cost) = (bench.frames_sent(), bench.accesses());
             // It may have been stopped before it announced the last frame. If the other vCPU writes the
-            // register just then, its interrupt takes the frame along.
+            // register just then, its interrupt takes along what was offered meanwhile: up to a whole ring if it is preempted there.
             let least = if vcpus == 1 { frames - 1 } else { frames / 2 };
             let writes = cost.less(&SET_UP).tdt_write;
             assert!((least..=frames).contains(&writes), "{}: {cost:?} for {frames}", bench.name);
