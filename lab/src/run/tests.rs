@@ -36,7 +36,8 @@ fn every_option_arrives() {
         "run forward --engine kvm --nic virtio-net --attach tap --frame 1514 --flows 7 --routes 1000000 --rate 1.5M \
          --queues 2 --vcpus 3 --seconds 0.5 --repeat 9 --json out.json --svg drawings --cpus 2,3 --sandbox on --misdeed old-epoch \
          --mode send-combining --itr 100 --combine 32 --combine-above 5000 --segment 1514 --write 16384 --conversation requests \
-         --sent-interrupts delayed --direction rx --work 500 --queue 64 --vhost vmm --nics 4 --family ipv6",
+         --sent-interrupts delayed --direction rx --work 500 --queue 64 --vhost vmm --nics 4 --family ipv6 --kernel vmlinuz \
+         --initrd initrd.img",
     );
     let Options {
         engine,
@@ -65,6 +66,8 @@ fn every_option_arrives() {
         seconds,
         step,
         repeat,
+        kernel,
+        initrd,
         json,
         svg,
         cpus,
@@ -85,6 +88,7 @@ fn every_option_arrives() {
     assert_eq!((queues, vcpus, seconds, step, repeat), (2, 3, 0.5, Some(0.5), 9));
     assert_eq!((json, cpus), (Some(PathBuf::from("out.json")), vec![2, 3]));
     assert_eq!(svg, Some(PathBuf::from("drawings")));
+    assert_eq!((kernel, initrd), (Some(PathBuf::from("vmlinuz")), Some(PathBuf::from("initrd.img"))));
     assert_eq!(sandbox, engine::Confinement::On);
     assert_eq!(misdeed, Some(config::Misdeed::OldEpoch));
 }

@@ -85,8 +85,13 @@ pub(super) fn watch(binary: &str, time: Duration) -> Result<Vec<String>> {
         time.as_secs(),
         counted.shown()
     );
-    let ended: Vec<&str> = done.stderr.lines().filter(|line| line.contains("failed: ")).collect();
+    let ended: Vec<&str> = done.stderr.lines().filter(|line| tells_of_an_end(line)).collect();
     Ok(faults(counted, &ended))
+}
+
+/// Whether a line of the run says that a member was ended, by the kinds of such events.
+fn tells_of_an_end(line: &str) -> bool {
+    line.contains(": failed: ") || line.contains(": charged: ")
 }
 
 /// Starts flows to an address of the second host.
