@@ -108,7 +108,7 @@ fn all_that_is_wanted_is_written() {
     assert_eq!(read[1].body, [0, 0, 0, 0, 5, 120]);
     assert_eq!(PrefixInfo::parse(read[2].body), Ok(PREFIX));
     assert_eq!(read[3].body[2..6], 1800_u32.to_be_bytes(), "three of the longest pauses");
-    assert!(lasting(1800).write(OWN, 1400, &mut octets[..len - 1]).is_err());
+    assert!(lasting(1800).write(OWN, 1400, &mut [0; 256][..len - 1]).is_err());
 }
 
 #[test]
