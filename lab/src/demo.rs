@@ -16,7 +16,7 @@ use engine::{Confinement, Idle, Instance, IoThread, Plugs, Pump};
 use host::cores;
 use lab::generator::{Generator, Settings};
 use lab::sink::{Expected, Sink};
-use supervisor::table::{Interval, Screen};
+use supervisor::table::{Interval, MemberStates, Screen};
 use supervisor::{RunLock, StopRequest};
 use uplink::{Netns, Tap, TapConfig};
 
@@ -199,11 +199,12 @@ impl Tour<'_> {
     /// Shows the live table for `time`.
     fn watch(&self, time: Duration) -> Result<()> {
         let (mut screen, end) = (Screen::of_stdout(), Instant::now() + time);
+        let no_groups = MemberStates::new();
         let mut last = self.instance.counts().read();
         while Instant::now() < end {
             self.stop.wait(Duration::from_secs(1));
             let reading = self.instance.counts().read();
-            print(&screen.draw(&Interval::between(&last, &reading).table(self.plan)))?;
+            print(&screen.draw(&Interval::between(&last, &reading).table(self.plan, &no_groups)))?;
             last = reading;
             self.check()?;
         }

@@ -113,7 +113,7 @@ fn reach_each_other(mut stage: Stage, bridge: Option<&str>) {
     drop(flows);
     [&left, &right].iter().for_each(|host| host.silence_six().expect("it is silent"));
     // Only what the run has made is to be gone when it ends.
-    for bridge in bridge {
+    if let Some(bridge) = bridge {
         stage.home().ip(&["link", "delete", bridge]).expect("deleted");
     }
     stage.finish_troubled(vec![left, right]).expect("nothing is left");

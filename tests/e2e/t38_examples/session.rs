@@ -14,7 +14,7 @@ use support::{
 };
 use tempfile::TempDir;
 
-use super::{folder, text};
+use super::text;
 
 const RINGROAD: &str = env!("CARGO_BIN_EXE_ringroad");
 /// Timeout of every step, generous for a busy host.
@@ -64,7 +64,7 @@ impl Session {
         for name in ["groups", "bin", "state"] {
             fs::create_dir(at(name)).expect("a folder");
         }
-        symlink(folder(), at("examples")).expect("a link");
+        symlink(super::folder(), at("examples")).expect("a link");
         symlink(RINGROAD, at("bin/ringroad")).expect("a link");
         if missing(&[Need::Program("ping")]).is_some() {
             symlink("/bin/busybox", at("bin/ping")).expect("a link");

@@ -18,7 +18,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use config::Group;
 use ledger::Group as Counters;
-use port::{Shelf, ShelfQueue, Sink, Source};
+use port::{Shelf, ShelfQueue, Sink};
 use sandbox::Confinement;
 
 use super::standstill::{Pulse, Verdict};
@@ -117,7 +117,7 @@ impl Balancers {
         let mut pumps: Vec<Vec<Pump>> = (0..self.count).map(|_| Vec::new()).collect();
         for (_, queues) in waiting {
             let parts = queues.into_iter().map(|Pump { source, sink }| (source, sink));
-            let (sources, sinks): (Vec<Box<dyn Source>>, Vec<Arc<dyn Sink>>) = parts.unzip();
+            let (sources, sinks): (Vec<_>, Vec<_>) = parts.unzip();
             let link = Shelf::new(sources);
             for (number, own) in (0..).zip(&mut pumps) {
                 let queues = link.reader(number).context("cannot make an event descriptor")?;

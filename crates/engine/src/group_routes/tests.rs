@@ -1,5 +1,6 @@
 use config::learned::{LearnedFate, LearnedGateway, LearnedGroup, LearnedHop, LearnedRoute, LearnedWay};
 use proptest::prelude::*;
+use router::Routes;
 
 use super::*;
 

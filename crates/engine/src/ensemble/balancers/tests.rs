@@ -34,7 +34,7 @@ fn moving_to(sink: Arc<dyn Sink>) -> (Balancers, PairPort) {
     let group = config::parse(FILE, "f.toml").expect("a good file").groups.remove(0);
     let balancers = Balancers::new(&group, Confinement::Off);
     let (near, far) = pair(64).expect("a wire");
-    balancers.add("core", (0, Pump { source: Box::new(far.source), sink }), 1).expect("a thread");
+    balancers.add("core", (0, vec![Pump { source: Box::new(far.source), sink }]), 1).expect("a thread");
     (balancers, near)
 }
 

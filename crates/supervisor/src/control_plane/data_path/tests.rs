@@ -1,7 +1,7 @@
 use config::learned::{LearnedFate, LearnedRoute};
 
-use super::super::bell::belled;
 use super::*;
+use crate::bell::belled;
 
 #[test]
 fn routes_of_a_group_are_written_here_and_the_data_plane_is_told_the_rest() {
