@@ -41,7 +41,7 @@ pub use self::group::{
     Balancer, GROUP, Group, GroupKind, Interconnect, MOST_BALANCERS, MOST_MEMBERS, Scale, Spread, Stages,
     Surplus, is_forwarding_for, is_meant,
 };
-pub use address::{Address, Prefix};
+pub use address::{Address, AddressOf, Ip, Prefix, PrefixOf};
 pub use attach::AttachmentProperties;
 pub use attachment::read_memory_max;
 pub use control::Control;

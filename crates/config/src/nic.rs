@@ -198,7 +198,8 @@ pub(crate) fn own_addresses(section: &Section<'_>) -> Vec<Address> {
 /// Parses an address that a router may have.
 fn own_address(text: &str) -> Result<Address, String> {
     let example = "write e.g. \"192.0.2.1/24\"";
-    let address = parse_cidr(text).map_err(|_| format!("{text:?} is not an IPv4 prefix; {example}"))?;
+    let address: Address =
+        parse_cidr(text).ok_or_else(|| format!("{text:?} is not an IPv4 prefix; {example}"))?;
     let ip = address.ip;
     if ip.octets()[0] == 0 || ip.octets()[0] >= 224 || ip.is_loopback() {
         return Err(format!("{text:?} cannot be a router's own address; {example}"));

@@ -2,7 +2,7 @@
 
 use std::net::Ipv4Addr;
 
-use crate::address::{Prefix, parse_cidr, parse_ip};
+use crate::address::{Address, Prefix, parse_cidr};
 use crate::forwarding::{Link, SPREAD, is_other_route, is_six_neighbour, vrf};
 use crate::nic::station_mac;
 use crate::plan::{Neighbour, Route};
@@ -67,8 +67,8 @@ fn route(section: &Section<'_>, nics: &[Link]) -> Option<Route> {
 }
 
 pub(crate) fn destination(text: &str) -> Result<Prefix, String> {
-    let address = parse_cidr(text)
-        .map_err(|_| format!("{text:?} is not an IPv4 prefix; write e.g. \"198.51.100.0/24\""))?;
+    let address: Address = parse_cidr(text)
+        .ok_or_else(|| format!("{text:?} is not an IPv4 prefix; write e.g. \"198.51.100.0/24\""))?;
     let network = address.network();
     if network.network != address.ip {
         return Err(format!("{text:?} has bits behind its prefix; write \"{network}\""));
@@ -128,7 +128,8 @@ pub(crate) fn gateway(
 /// Parses the address of a station in one of the router's own networks, and finds the NIC that it is reached
 /// through.
 fn on_link(text: &str, nics: &[Link], example: &str) -> Result<(Ipv4Addr, usize), String> {
-    let ip = parse_ip(text).map_err(|_| format!("{text:?} is not an IPv4 address; write e.g. {example}"))?;
+    let ip: Ipv4Addr =
+        text.parse().map_err(|_| format!("{text:?} is not an IPv4 address; write e.g. {example}"))?;
     if is_own(ip, nics) {
         return Err(format!("{ip} is the router's own address; write its neighbour's"));
     }

@@ -7,10 +7,10 @@ mod tests;
 
 use serde::{Deserialize, Serialize};
 
-pub use address::{Address6, Prefix6};
+pub use crate::address::{Address6, Prefix6};
 pub use advertise::Advertise;
 
-pub(crate) use address::{gateway, parse_cidr6, parse_ip6};
+pub(crate) use address::gateway;
 
 use crate::keys::{Change, Entry, Value};
 use crate::mac::Mac;

@@ -9,14 +9,14 @@ use serde::{Deserialize, Serialize};
 use super::refused::is_refused;
 use super::spread::is_spread;
 use super::{Link, vrf};
-use crate::address::Prefix;
+use crate::address::{Address6, Prefix, Prefix6, parse_cidr};
 use crate::mac::Mac;
 use crate::nic::station_mac;
 use crate::plan::Router;
 use crate::read::valued;
 use crate::route::nic_named;
 use crate::section::{Section, WithLine};
-use crate::six::{Prefix6, gateway, is_six, parse_cidr6};
+use crate::six::{gateway, is_six};
 
 /// Most static IPv6 neighbours of a router; the firmware has room for as many of both families.
 const MOST_NEIGHBOURS: usize = 256;
@@ -181,7 +181,8 @@ pub(super) fn destination(text: &str) -> Result<Destination, String> {
         return crate::route::destination(text).map(Destination::V4);
     }
     let example = "write e.g. \"2001:db8:1::/48\"";
-    let given = parse_cidr6(text).ok_or_else(|| format!("{text:?} is not an IPv6 prefix; {example}"))?;
+    let given: Address6 =
+        parse_cidr(text).ok_or_else(|| format!("{text:?} is not an IPv6 prefix; {example}"))?;
     let network = given.network();
     if network.network != given.ip {
         return Err(format!("{text:?} has bits behind its prefix; write \"{network}\""));

@@ -5,7 +5,7 @@ use std::net::Ipv6Addr;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Address6, Prefix6, parse_cidr6, parse_ip6};
+use crate::address::{Address6, Prefix6, parse_cidr};
 use crate::section::{Section, WithLine};
 
 /// Keys of the table.
@@ -118,7 +118,7 @@ fn prefixes(section: &Section<'_>, addresses: &[Address6]) -> Vec<Prefix6> {
         return prefixes;
     }
     for WithLine { value, line } in section.texts("prefix", example) {
-        match parse_cidr6(value).filter(|given| given.network().network == given.ip) {
+        match parse_cidr(value).filter(|given: &Address6| given.network().network == given.ip) {
             Some(_) if prefixes.len() == MOST_PREFIXES => {
                 section.fault(line, "prefix", format!("too many; a NIC advertises at most {MOST_PREFIXES}"));
                 break;
@@ -138,13 +138,13 @@ fn dns(section: &Section<'_>) -> Vec<Ipv6Addr> {
     let example = "\"2001:db8::53\"";
     let mut servers = Vec::new();
     for WithLine { value, line } in section.texts("dns", example) {
-        match parse_ip6(value) {
-            Some(_) if servers.len() == MOST_DNS => {
+        match value.parse::<Ipv6Addr>() {
+            Ok(_) if servers.len() == MOST_DNS => {
                 section.fault(line, "dns", format!("too many; a NIC advertises at most {MOST_DNS}"));
                 break;
             }
-            Some(server) => servers.push(server),
-            None => {
+            Ok(server) => servers.push(server),
+            Err(_) => {
                 section.fault(line, "dns", format!("{value:?} is not an IPv6 address; write e.g. {example}"))
             }
         }
