@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use anyhow::{Context, Result, anyhow};
-use config::forwarding::{Destination, RefusedRoute, Route6, RouteType, SpreadRoute};
+use config::forwarding::{Destination, RefusedRoute, RouteType, SpreadRoute};
 use config::six::{Address6, Six};
-use config::{Address, Route, Router};
+use config::{Address, Router};
 use fib::{NextHop, Refusal, Rib, Way, six};
 use vmm::{Room6, RouteTable};
 
@@ -72,11 +72,10 @@ pub(crate) fn entries_six(plan: &Router, table: usize) -> impl Iterator<Item = (
     let all = (0u8..).zip(sixes(plan));
     let here = all.filter(move |(number, _)| plan.table_of((*number).into()) == table);
     let own = here.flat_map(|(nic, six)| six.addresses.iter().flat_map(move |own| of_address_six(nic, own)));
-    let beside = beside(plan, table).filter_map(|(to, hops)| match to {
+    own.chain(statics(plan, table).filter_map(|(to, hops)| match to {
         Destination::V6(to) => Some((to.network.to_bits(), to.len, hops)),
         Destination::V4(_) => None,
-    });
-    own.chain(beside)
+    }))
 }
 
 /// Returns the routes that an own IPv6 address of an interface brings about.
@@ -95,18 +94,18 @@ pub(crate) enum Hops {
     Several(Vec<Way>),
 }
 
-/// Static routes of a VRF other than those of IPv4 by IPv4 gateways: of both families, with their next hops.
-fn beside(plan: &Router, table: usize) -> impl Iterator<Item = (Destination, Hops)> {
+/// Static routes of a VRF, of both families, with their next hops.
+fn statics(plan: &Router, table: usize) -> impl Iterator<Item = (Destination, Hops)> {
     let here = move |nic: usize| plan.table_of(nic) == table;
     let more = &plan.forwarding;
-    let six = more.routes6.iter().filter(move |route| here(route.nic));
-    let six = six.map(|route| (route.to, Hops::One(next_hop6(route))));
+    let single = plan.single_routes().filter(move |(_, _, nic)| here(*nic));
+    let single = single.map(|(to, via, nic)| (to, Hops::One(next_hop(nic, via))));
     let is_spread_here = move |route: &&SpreadRoute| route.ways.first().is_some_and(|way| here(way.nic));
     let spread = more.spread.iter().filter(is_spread_here);
     let spread = spread.map(|route| (route.to, Hops::Several(ways(route))));
     let refused = more.refused.iter().filter(move |route| route.table == table);
     let refused = refused.map(|route| (route.to, Hops::One(refusal(route))));
-    six.chain(spread).chain(refused)
+    single.chain(spread).chain(refused)
 }
 
 fn refusal(route: &RefusedRoute) -> NextHop {
@@ -119,17 +118,15 @@ fn refusal(route: &RefusedRoute) -> NextHop {
 
 /// Returns the next hops of a route that has several.
 fn ways(route: &SpreadRoute) -> Vec<Way> {
-    let next_hop = |nic: usize, via: IpAddr| match via {
-        IpAddr::V4(ip) => NextHop::Gateway { nic: nic as u8, gateway: ip.to_bits() },
-        IpAddr::V6(ip) => NextHop::Gateway6 { nic: nic as u8, gateway: ip.to_bits() },
-    };
-    route.ways.iter().map(|way| Way { next_hop: next_hop(way.nic, way.via), weight: way.weight }).collect()
+    let next_hop = |way: &config::forwarding::Way| next_hop(way.nic, Some(way.via));
+    route.ways.iter().map(|way| Way { next_hop: next_hop(way), weight: way.weight }).collect()
 }
 
-fn next_hop6(route: &Route6) -> NextHop {
-    let nic = route.nic as u8;
-    match route.via {
-        Some(gateway) => NextHop::Gateway6 { nic, gateway: gateway.to_bits() },
+fn next_hop(nic: usize, gateway: Option<IpAddr>) -> NextHop {
+    let nic = nic as u8;
+    match gateway {
+        Some(IpAddr::V4(ip)) => NextHop::Gateway { nic, gateway: ip.to_bits() },
+        Some(IpAddr::V6(ip)) => NextHop::Gateway6 { nic, gateway: ip.to_bits() },
         None => NextHop::Connected { nic },
     }
 }
@@ -153,13 +150,10 @@ pub(crate) fn entries(plan: &Router, table: usize) -> impl Iterator<Item = (u32,
     let here = all.filter(move |(number, _)| plan.table_of((*number).into()) == table);
     let own =
         here.flat_map(|(nic, addresses)| addresses.iter().flat_map(move |address| of_address(nic, address)));
-    let four = plan.routes.iter().filter(move |route| plan.table_of(route.nic) == table);
-    let four = four.map(|route| (route.to.network.to_bits(), route.to.len, Hops::One(next_hop(route))));
-    let beside = beside(plan, table).filter_map(|(to, hops)| match to {
+    own.chain(statics(plan, table).filter_map(|(to, hops)| match to {
         Destination::V4(to) => Some((to.network.to_bits(), to.len, hops)),
         Destination::V6(_) => None,
-    });
-    own.chain(four).chain(beside)
+    }))
 }
 
 /// Returns the routes that an own address of an interface brings about.
@@ -168,14 +162,6 @@ fn of_address(nic: u8, address: &Address) -> impl Iterator<Item = (u32, u8, Hops
     let connected = (network, address.len, Hops::One(NextHop::Connected { nic }));
     let local = (address.ip.to_bits(), 32, Hops::One(NextHop::Local));
     (address.len < 32).then_some(connected).into_iter().chain([local])
-}
-
-fn next_hop(route: &Route) -> NextHop {
-    let nic = route.nic as u8;
-    match route.via {
-        Some(gateway) => NextHop::Gateway { nic, gateway: gateway.to_bits() },
-        None => NextHop::Connected { nic },
-    }
 }
 
 /// Changes static routes of a router while vCPUs read them. New routes become visible before old ones are removed, so
@@ -226,7 +212,8 @@ fn change_all(rib: &mut Rib<'_>, changes: &[RouteChange]) -> Result<()> {
 fn change_one(rib: &mut Rib<'_>, change: &RouteChange) -> Result<()> {
     match change {
         RouteChange::Add(route) | RouteChange::Turn(_, route) => {
-            rib.add(route.to.network.to_bits(), route.to.len, next_hop(route))
+            let hop = next_hop(route.nic, route.via.map(IpAddr::V4));
+            rib.add(route.to.network.to_bits(), route.to.len, hop)
         }
         RouteChange::Remove(route) => rib.remove(route.to.network.to_bits(), route.to.len),
     }

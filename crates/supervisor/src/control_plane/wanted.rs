@@ -107,18 +107,13 @@ fn routes(router: &Router) -> Vec<Route> {
         let interface = router.link_name(link)?.to_owned();
         Some(Route { to: to?, via, interface, metric: 0, table: MAIN })
     };
-    let four = router
-        .routes
-        .iter()
-        .filter_map(|own| route(Prefix::new(own.to.network, own.to.len), own.via.map(IpAddr::from), own.nic));
-    let six = router.forwarding.routes6.iter();
-    let six = six.filter_map(|own| route(prefix(own.to), own.via.map(IpAddr::from), own.nic));
+    let single = router.single_routes().filter_map(|(to, via, link)| route(prefix(to), via, link));
     // Those with several are laid by `settle`.
-    let single = router.forwarding.spread.iter().filter_map(|own| match own.ways.as_slice() {
+    let spread = router.forwarding.spread.iter().filter_map(|own| match own.ways.as_slice() {
         [way] => route(prefix(own.to), Some(way.via), way.nic),
         _ => None,
     });
-    four.chain(six).chain(single).collect()
+    single.chain(spread).collect()
 }
 
 /// Destinations as a prefix.
@@ -130,12 +125,10 @@ pub(super) fn prefix(to: Destination) -> Option<Prefix> {
 }
 
 fn neighbours(router: &Router) -> Vec<Neighbour> {
-    let neighbour = |ip: IpAddr, mac: config::Mac, link: usize| {
+    let neighbour = |(ip, mac, link): (IpAddr, config::Mac, usize)| {
         Some(Neighbour { interface: router.link_name(link)?.to_owned(), ip, mac: mac.0 })
     };
-    let four = router.neighbours.iter().filter_map(|own| neighbour(own.address.into(), own.mac, own.nic));
-    let six = router.forwarding.neighbours6.iter();
-    four.chain(six.filter_map(|own| neighbour(own.address.into(), own.mac, own.nic))).collect()
+    router.all_neighbours().filter_map(neighbour).collect()
 }
 
 #[cfg(test)]
