@@ -112,11 +112,6 @@ impl Moderator {
         self.moderation
     }
 
-    /// Changes the policy from now on, also for waiting events.
-    pub fn set_moderation(&mut self, moderation: Moderation) {
-        self.moderation = moderation;
-    }
-
     /// Sets whether the caller checks again when a waiting event is due; initially true. While it is false no event is
     /// delayed, because it would wait forever.
     pub fn set_timer_served(&mut self, kept: bool) {

@@ -16,10 +16,6 @@ pub const RXO: u32 = 1 << 6;
 pub const RXT0: u32 = 1 << 7;
 /// An MDIC access is complete.
 pub const MDAC: u32 = 1 << 9;
-/// /C/ ordered sets are received (not by this device: no TBI).
-pub const RXCFG: u32 = 1 << 10;
-/// General purpose inputs, four bits.
-pub const GPI: u32 = 0xf << 11;
 /// Few used transmit descriptors are left (TXDCTL.LWTHRESH).
 pub const TXD_LOW: u32 = 1 << 15;
 /// A small frame was received (RSRPD).

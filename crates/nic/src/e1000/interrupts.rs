@@ -162,11 +162,6 @@ impl Interrupts {
         self.counts
     }
 
-    /// Changes the host's moderation from now on.
-    pub fn set_moderation(&mut self, moderation: Moderation) {
-        self.host.set_moderation(moderation);
-    }
-
     /// Sets whether the caller queries [`line`](Self::line) at the time [`Line::next`]; initially true. While it is
     /// false no cause waits for a delay timer or for ITR, because it would wait forever. Query the line after this
     /// call.

@@ -166,8 +166,6 @@ pub mod status {
 pub mod rctl {
     /// Receiver enabled.
     pub const EN: u32 = 1 << 1;
-    /// Store bad packets.
-    pub const SBP: u32 = 1 << 2;
     /// All unicast frames.
     pub const UPE: u32 = 1 << 3;
     /// All multicast frames.

@@ -241,19 +241,6 @@ fn what_is_rare_is_told_at_once_when_adaptive() {
 }
 
 #[test]
-fn another_way_holds_for_what_waits() {
-    let mut moderator = Moderator::new(Moderation::Every(400));
-    assert!(moderator.request(Work::Received(1), 0));
-    assert!(!moderator.request(Work::Received(1), 1_000));
-    assert_eq!((moderator.next(), moderator.moderation()), (Some(100_000), Moderation::Every(400)));
-    moderator.set_moderation(Moderation::Every(40));
-    assert_eq!(moderator.next(), Some(10_000));
-    moderator.set_moderation(Moderation::Off);
-    assert!(moderator.take_due(1_000));
-    assert!(!moderator.take_due(1_000), "once");
-}
-
-#[test]
 fn nothing_waits_while_nobody_looks_at_the_time() {
     for moderation in [Moderation::Every(400), Moderation::Adaptive] {
         let mut moderator = Moderator::new(moderation);
