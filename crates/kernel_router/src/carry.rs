@@ -369,7 +369,7 @@ fn entered(route: TypedRoute) -> netlink::Route {
     let metric = if is_default { six::METRIC } else { route.metric };
     netlink::Route {
         id: RouteId { table: route.table, to: route.to, tos: 0, metric },
-        kind: route.kind.kind(),
+        kind: route.kind,
         next_hops: Vec::new(),
         group: None,
         protocol: PROTOCOL,

@@ -55,7 +55,7 @@ pub use plan::{Obstacle, steps};
 pub use router::{Health, Journal, Router, Surroundings, name_to_adopt};
 pub use spread::{SpreadRoute, Way};
 pub use step::{NewInterface, Object, Setting, Step};
-pub use typed::{RouteType, TypedRoute};
+pub use typed::TypedRoute;
 
 #[cfg(test)]
 mod tests;

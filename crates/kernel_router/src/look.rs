@@ -8,9 +8,7 @@ use netlink::{Address, Link, Neighbour as Found, Route as Entered, RouteId, Rout
 use crate::error::Refusal;
 use crate::executor::OwnNamespace;
 use crate::managed::ManagedObjects;
-use crate::{
-    ObservedInterface, ObservedState, Origin, Route, RouteType, RouterConfig, TypedRoute, six, spread,
-};
+use crate::{ObservedInterface, ObservedState, Origin, Route, RouterConfig, TypedRoute, six, spread, typed};
 
 /// Routing protocol number that distinguishes the router's own routes (RTPROT_*; numbers from 32 are available
 /// to user space).
@@ -148,10 +146,10 @@ fn route_of(route: &Entered, names: &BTreeMap<u32, String>) -> Option<Route> {
 
 /// Returns `None` for a route of another program, and for one that forwards.
 fn typed_of(route: &Entered) -> Option<TypedRoute> {
-    let kind = RouteType::of(route.kind).filter(|_| route.protocol == PROTOCOL)?;
+    typed::name(route.kind).filter(|_| route.protocol == PROTOCOL)?;
     let RouteId { to, metric, table, .. } = route.id;
     let is_default = !to.ip.is_ipv4() && metric == six::METRIC;
-    Some(TypedRoute { to, kind, metric: if is_default { 0 } else { metric }, table })
+    Some(TypedRoute { to, kind: route.kind, metric: if is_default { 0 } else { metric }, table })
 }
 
 fn look_at_threads(

@@ -6,50 +6,13 @@ use netlink::{Prefix, RouteKind};
 
 use crate::config::{in_table, write_metric};
 
-/// Treatment of packets by such a route; the names are those of iproute2.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum RouteType {
-    /// Dropped silently.
-    Blackhole,
-    /// Dropped; the sender is told that the host is unreachable.
-    Unreachable,
-    /// Dropped; the sender is told that this is administratively prohibited.
-    Prohibit,
-}
-
-impl RouteType {
-    const ALL: [Self; 3] = [Self::Blackhole, Self::Unreachable, Self::Prohibit];
-
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Blackhole => "blackhole",
-            Self::Unreachable => "unreachable",
-            Self::Prohibit => "prohibit",
-        }
-    }
-
-    /// Returns the kind of the kernel's route.
-    pub(crate) const fn kind(self) -> RouteKind {
-        match self {
-            Self::Blackhole => RouteKind::Blackhole,
-            Self::Unreachable => RouteKind::Unreachable,
-            Self::Prohibit => RouteKind::Prohibit,
-        }
-    }
-
-    /// Returns the type of a route of this kind; `None`: it is another kind of route.
-    pub(crate) fn of(kind: RouteKind) -> Option<Self> {
-        Self::ALL.into_iter().find(|known| known.kind() == kind)
-    }
-}
-
 /// A static route by which nothing is forwarded. It belongs to no interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TypedRoute {
     /// Destination network.
     pub to: Prefix,
-    /// Treatment of packets to it.
-    pub kind: RouteType,
+    /// Treatment of packets to it: [`RouteKind::Blackhole`], [`RouteKind::Unreachable`] or [`RouteKind::Prohibit`].
+    pub kind: RouteKind,
     /// Metric; 0: the kernel's default.
     pub metric: u32,
     /// Number of the table: [`crate::MAIN`], or that of a VRF.
@@ -58,7 +21,17 @@ pub struct TypedRoute {
 
 impl fmt::Display for TypedRoute {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "{} {}{}", self.kind.name(), self.to, in_table(self.table))?;
+        write!(out, "{} {}{}", name(self.kind).unwrap_or("other"), self.to, in_table(self.table))?;
         write_metric(out, self.metric)
+    }
+}
+
+/// Name in iproute2 of a kind of route by which nothing is forwarded; `None`: it is another kind.
+pub(crate) const fn name(kind: RouteKind) -> Option<&'static str> {
+    match kind {
+        RouteKind::Blackhole => Some("blackhole"),
+        RouteKind::Unreachable => Some("unreachable"),
+        RouteKind::Prohibit => Some("prohibit"),
+        RouteKind::Unicast | RouteKind::Local | RouteKind::Throw | RouteKind::Other(_) => None,
     }
 }

@@ -1,10 +1,10 @@
 //! Invalid configurations.
 
-use netlink::Prefix;
+use netlink::{Prefix, RouteKind};
 
 use crate::{
-    Fault, Interface, MAIN, Mode, Neighbour, Origin, PeerNamespace, Queue, QueueKind, Route, RouteType,
-    RouterConfig, TypedRoute, check, interface_sysctl,
+    Fault, Interface, MAIN, Mode, Neighbour, Origin, PeerNamespace, Queue, QueueKind, Route, RouterConfig,
+    TypedRoute, check, interface_sysctl,
 };
 
 fn veth(peer: &str) -> Origin {
@@ -92,7 +92,7 @@ fn each_interface_needs_one_of_its_own() {
     let line = refused(|wanted| {
         let to = prefix([10, 0, 0, 0], 8);
         wanted.routes = vec![Route { to, via: None, interface: "wan".to_owned(), metric: 0, table: MAIN }];
-        wanted.typed = vec![TypedRoute { to, kind: RouteType::Blackhole, metric: 0, table: MAIN }];
+        wanted.typed = vec![TypedRoute { to, kind: RouteKind::Blackhole, metric: 0, table: MAIN }];
     });
     assert!(line.contains("the route to 10.0.0.0/8 is used twice"), "{line}");
 }
@@ -124,7 +124,7 @@ fn numbers_have_bounds() {
         wanted.routes.push(Route { to, via: None, interface: "wan".to_owned(), metric: 0, table: MAIN });
     });
     assert!(line.starts_with("192.0.2.1/24 is not a network"), "{line}");
-    let kind = RouteType::Prohibit;
+    let kind = RouteKind::Prohibit;
     let line = refused(|wanted| {
         wanted.typed = vec![TypedRoute { to: prefix([192, 0, 2, 1], 24), kind, metric: 0, table: MAIN }]
     });

@@ -2,12 +2,14 @@
 
 use std::collections::BTreeSet;
 
+use netlink::RouteKind;
+
 use super::model::{OWN_MAC, fresh, take_all};
 use super::plans::{assert_is, empty, pfifo, reach, v4, v6};
 use crate::six::NO_IPV6;
 use crate::{
-    Interface, MAIN, Mode, Object, ObservedState, Obstacle, Origin, PeerNamespace, Route, RouteType,
-    RouterConfig, Setting, SpreadRoute, Step, TypedRoute, Way, steps,
+    Interface, MAIN, Mode, Object, ObservedState, Obstacle, Origin, PeerNamespace, Route, RouterConfig,
+    Setting, SpreadRoute, Step, TypedRoute, Way, steps,
 };
 
 pub(super) fn one_interface(change: impl FnOnce(&mut Interface)) -> RouterConfig {
@@ -198,11 +200,11 @@ fn a_route_that_forwards_nothing_is_of_no_interface() {
     let typed = |kind, to| TypedRoute { kind, to, metric: 0, table: MAIN };
     let (four, six) = (v4([203, 0, 113, 0], 24), v6([0x2001, 0xdb8, 1, 0, 0, 0, 0, 0], 48));
     let mut wanted = with_ipv6();
-    wanted.typed = vec![typed(RouteType::Blackhole, four), typed(RouteType::Prohibit, six)];
+    wanted.typed = vec![typed(RouteKind::Blackhole, four), typed(RouteKind::Prohibit, six)];
     let all = told(&wanted, &running(&with_ipv6()));
     assert_eq!(all, ["add the route blackhole 203.0.113.0/24", "add the route prohibit 2001:db8:1::/48"]);
     let mut other = wanted.clone();
-    other.typed[0].kind = RouteType::Unreachable;
+    other.typed[0].kind = RouteKind::Unreachable;
     let expected = ["remove the route blackhole 203.0.113.0/24", "add the route unreachable 203.0.113.0/24"];
     assert_eq!(told(&other, &running(&wanted)), expected);
     // Without IPv6 the kernel removes those of IPv6 from `lo`, and takes them again.

@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use netlink::Prefix;
+use netlink::{Prefix, RouteKind};
 use proptest::prelude::*;
 
 use super::model::{OWN_MTU, fresh, take, take_all};
 use crate::{
     Interface, MAIN, Mode, Neighbour, ObservedState, Origin, PeerNamespace, Queue, QueueKind, Route,
-    RouteType, RouterConfig, SpreadRoute, Step, TypedRoute, Way, check, interface_sysctl, steps,
+    RouterConfig, SpreadRoute, Step, TypedRoute, Way, check, interface_sysctl, steps,
 };
 
 const NAMES: [&str; 3] = ["wan", "lan", "dmz"];
@@ -159,11 +159,11 @@ fn wanted(numbers: &[u8]) -> RouterConfig {
     let typed = (0..4).map(|n| v4([192, 168, n, 0], 24));
     let typed = typed.chain((0..3).map(|n| v6([0x2001, 0xdb8, 0xff00, n, 0, 0, 0, 0], 64)));
     for to in picks.some(typed).into_iter().filter(|to| ids.insert((*to, 0, MAIN))) {
-        let kind = [RouteType::Blackhole, RouteType::Unreachable, RouteType::Prohibit][picks.of(3)];
+        let kind = [RouteKind::Blackhole, RouteKind::Unreachable, RouteKind::Prohibit][picks.of(3)];
         wanted.typed.push(TypedRoute { to, kind, metric: 0, table: MAIN });
     }
     for (_, table) in VRFS.into_iter().filter(|(_, table)| wanted.vrf(*table).is_some()).collect::<Vec<_>>() {
-        let kind = RouteType::Unreachable;
+        let kind = RouteKind::Unreachable;
         wanted.typed.push(TypedRoute { to: v4([0; 4], 0), kind, metric: LAST, table });
     }
     let spread = spread(&wanted.interfaces, picks);

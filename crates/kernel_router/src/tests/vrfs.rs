@@ -1,8 +1,10 @@
 //! Steps of changes of VRFs and of their ports.
 
+use netlink::RouteKind;
+
 use super::orders::{one_interface, running, told};
 use super::plans::{empty, v4, v6};
-use crate::{Interface, MAIN, Origin, RouteType, RouterConfig, TypedRoute, check, interface_sysctl};
+use crate::{Interface, MAIN, Origin, RouterConfig, TypedRoute, check, interface_sysctl};
 
 const RED: u32 = 1001;
 const BLUE: u32 = 1002;
@@ -19,7 +21,7 @@ fn with_vrfs(vrfs: &[(&str, u32)], port_of: Option<u32>) -> RouterConfig {
     wanted.routes[0].table = port_of.unwrap_or(MAIN);
     wanted.interfaces.extend(vrfs.iter().map(|(name, table)| vrf(name, *table)));
     let last = |(_, table): &(&str, u32)| {
-        let (to, kind) = (v4([0; 4], 0), RouteType::Unreachable);
+        let (to, kind) = (v4([0; 4], 0), RouteKind::Unreachable);
         TypedRoute { to, kind, metric: LAST, table: *table }
     };
     wanted.typed = vrfs.iter().map(last).collect();

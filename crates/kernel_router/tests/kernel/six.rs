@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv6Addr, UdpSocket};
 use std::time::Duration;
 
-use kernel_router::{Interface, MAIN, PeerNamespace, Route, RouteType, Router, RouterConfig, TypedRoute};
+use kernel_router::{Interface, MAIN, PeerNamespace, Route, Router, RouterConfig, TypedRoute};
 use netlink::{Address, Prefix, Route as Entered, RouteKind, Settings};
 use netns::Namespace;
 
@@ -137,14 +137,12 @@ fn routes_that_forward_nothing_come_and_go() {
     let mut host = Host::new(&["alice", "bob"]);
     let (four, near, far) =
         (prefix([203, 0, 113, 0], 24), prefix([10, 9, 0, 0], 16), six("2001:db8:9::", 48));
-    let all = [(near, RouteType::Unreachable), (four, RouteType::Blackhole), (far, RouteType::Prohibit)];
+    let kinds = [(near, RouteKind::Unreachable), (four, RouteKind::Blackhole), (far, RouteKind::Prohibit)];
     let wanted = RouterConfig {
-        typed: all.map(|(to, kind)| TypedRoute { to, kind, metric: 0, table: MAIN }).into(),
+        typed: kinds.map(|(to, kind)| TypedRoute { to, kind, metric: 0, table: MAIN }).into(),
         ..edge()
     };
     let mut router = host.start(wanted.clone()).expect("started");
-    let kinds =
-        [(near, RouteKind::Unreachable), (four, RouteKind::Blackhole), (far, RouteKind::Prohibit)].to_vec();
     assert_eq!(typed(&router), kinds);
     assert!(router.plan(&wanted).expect("a plan").is_empty());
     // Also where IPv6 is disabled, which removes those of IPv6 for a moment.

@@ -4,8 +4,8 @@
 use std::net::{Ipv4Addr, UdpSocket};
 use std::time::Duration;
 
-use kernel_router::{Interface, Origin, PeerNamespace, RouteType, RouterConfig, TypedRoute};
-use netlink::Settings;
+use kernel_router::{Interface, Origin, PeerNamespace, RouterConfig, TypedRoute};
+use netlink::{RouteKind, Settings};
 
 use crate::host::{Host, has, interface, prefix, veth};
 
@@ -28,7 +28,7 @@ fn edge() -> RouterConfig {
     ];
     let last = |table: u32| TypedRoute {
         to: prefix([0; 4], 0),
-        kind: RouteType::Unreachable,
+        kind: RouteKind::Unreachable,
         metric: 4_278_198_272,
         table,
     };

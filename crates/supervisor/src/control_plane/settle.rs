@@ -5,7 +5,7 @@ use std::io;
 
 use anyhow::{Context, Result, bail};
 use config::Router;
-use config::forwarding::{Interface, RefusedRoute, RouteType, SpreadRoute};
+use config::forwarding::{Interface, RefusedRoute, SpreadRoute};
 use netlink::{Kind, Link, Netlink, NextHop, Route, RouteId, RouteKind, Settings};
 use netns::Namespace;
 use rustix::io::Errno;
@@ -13,6 +13,7 @@ use rustix::io::Errno;
 use super::namespace::ControlNamespace;
 use super::taught::MAIN;
 use super::wanted;
+use crate::kernels::plan::route_kind;
 
 /// Protocol of routes of the file (RTPROT_*), as kernel routers have it.
 const PROTOCOL: u8 = 114;
@@ -123,13 +124,8 @@ fn lay(kernel: &Netlink, wanted: &[Route]) -> Result<()> {
 }
 
 fn refused(own: &RefusedRoute) -> Option<Route> {
-    let kind = match own.kind {
-        RouteType::Blackhole => RouteKind::Blackhole,
-        RouteType::Unreachable => RouteKind::Unreachable,
-        RouteType::Prohibit => RouteKind::Prohibit,
-    };
     let id = RouteId { table: MAIN, to: wanted::prefix(own.to)?, tos: 0, metric: 0 };
-    Some(Route { id, kind, next_hops: Vec::new(), group: None, protocol: PROTOCOL })
+    Some(Route { id, kind: route_kind(own.kind), next_hops: Vec::new(), group: None, protocol: PROTOCOL })
 }
 
 /// Asks the kernel whether it has VLANs: for one of an interface that does not exist, so that none is made.

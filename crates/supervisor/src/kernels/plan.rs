@@ -7,15 +7,15 @@ use std::net::{IpAddr, Ipv6Addr};
 
 use anyhow::{Context, Result, bail};
 use attach::Function;
-use config::forwarding::{self, Destination, ReversePath};
+use config::forwarding::{self, Destination, ReversePath, RouteType};
 use config::six::Six;
 use config::{Mac, Nic, Plan, Router, RpFilter};
 use kernel_router::{
-    Interface, Mode, Neighbour, Origin, Route, RouteType, RouterConfig, SpreadRoute, TypedRoute, Way,
-    interface_sysctl, name_to_adopt,
+    Interface, Mode, Neighbour, Origin, Route, RouterConfig, SpreadRoute, TypedRoute, Way, interface_sysctl,
+    name_to_adopt,
 };
 use lxc::{Container, Link, Root};
-use netlink::Prefix;
+use netlink::{Prefix, RouteKind};
 use tables::Tables;
 
 use super::adverts::Advert;
@@ -285,14 +285,19 @@ fn spread(router: &Router, tables: &Tables<'_>) -> Result<Vec<SpreadRoute>> {
 /// Routes of both families by which nothing is forwarded.
 fn typed(router: &Router, tables: &Tables<'_>) -> Result<Vec<TypedRoute>> {
     let typed = |route: &forwarding::RefusedRoute| {
-        let kind = match route.kind {
-            forwarding::RouteType::Blackhole => RouteType::Blackhole,
-            forwarding::RouteType::Unreachable => RouteType::Unreachable,
-            forwarding::RouteType::Prohibit => RouteType::Prohibit,
-        };
-        Ok(TypedRoute { to: destination(route.to)?, kind, metric: 0, table: tables.number(route.table) })
+        let (to, kind) = (destination(route.to)?, route_kind(route.kind));
+        Ok(TypedRoute { to, kind, metric: 0, table: tables.number(route.table) })
     };
     router.forwarding.refused.iter().map(typed).collect()
+}
+
+/// Kind of the kernel's route for a type in a file.
+pub(crate) const fn route_kind(of: RouteType) -> RouteKind {
+    match of {
+        RouteType::Blackhole => RouteKind::Blackhole,
+        RouteType::Unreachable => RouteKind::Unreachable,
+        RouteType::Prohibit => RouteKind::Prohibit,
+    }
 }
 
 fn neighbours(router: &Router) -> Vec<Neighbour> {

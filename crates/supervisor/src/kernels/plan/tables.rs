@@ -5,7 +5,8 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use anyhow::Result;
 use config::Router;
-use kernel_router::{Interface, MAIN, Origin, RouteType, TypedRoute};
+use kernel_router::{Interface, MAIN, Origin, TypedRoute};
+use netlink::RouteKind;
 
 use super::prefix;
 
@@ -60,7 +61,7 @@ impl<'r> Tables<'r> {
         let (four, six) = (prefix(Ipv4Addr::UNSPECIFIED, 0)?, prefix(Ipv6Addr::UNSPECIFIED, 0)?);
         let mut routes = Vec::new();
         for table in self.numbers.iter().skip(1).copied() {
-            let route = |to| TypedRoute { to, kind: RouteType::Unreachable, metric: LAST, table };
+            let route = |to| TypedRoute { to, kind: RouteKind::Unreachable, metric: LAST, table };
             let mut ports = interfaces.iter().filter(|port| port.vrf == Some(table));
             let has_six = ports.any(|port| port.addresses.iter().any(|own| own.ip.is_ipv6()));
             routes.extend([Some(route(four)), has_six.then(|| route(six))].into_iter().flatten());
