@@ -141,6 +141,16 @@ impl Error {
     }
 }
 
+impl From<::netns::Error> for Error {
+    fn from(error: ::netns::Error) -> Self {
+        match error {
+            ::netns::Error::NotPermitted { what } => Self::NotPermitted { what },
+            ::netns::Error::System { what, answer } => Self::system(what, answer),
+            other => Self::system("a network namespace", io::Error::other(other)),
+        }
+    }
+}
+
 impl From<door::Error> for Error {
     fn from(error: door::Error) -> Self {
         match error {

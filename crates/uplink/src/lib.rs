@@ -23,13 +23,13 @@ pub mod undo;
 pub mod wire;
 pub mod xdp;
 
+pub use self::netns::Netns;
 pub use ::netlink::Mac;
 pub use cable::Cable;
 pub use door::{Door, SocketBroker};
 pub use error::Error;
 pub use links::{LinkCounters, LinkTable, Links};
 pub use membership::Membership;
-pub use netns::Netns;
 pub use tap::{
     Ownership, QueueLimit, ReadCounters, Spread, Tap, TapConfig, TapSink, TapSource, Traits, WriteCounters,
 };

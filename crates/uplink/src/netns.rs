@@ -1,79 +1,55 @@
 //! Anonymous network namespaces: they live as long as a descriptor, thread, process or TAP in them. They have
 //! no entry in the file system, so nothing is left behind when the process ends, for whatever reason.
 
-use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
-use std::sync::Arc;
-use std::{panic, thread};
 
-use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
+use ::netns::Namespace;
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::{Error, LinkCounters, Links};
 
-/// The calling thread's own network namespace.
-const OWN: &str = "/proc/thread-self/ns/net";
-
-/// A network namespace, held by a descriptor.
+/// A network namespace, held by a descriptor, with the interfaces in it.
 #[derive(Clone, Debug)]
-pub struct Netns {
-    fd: Arc<OwnedFd>,
-}
+pub struct Netns(pub Namespace);
 
 impl Netns {
     /// Creates an empty namespace: it has a loopback interface that is down, and nothing else.
     pub fn new() -> Result<Self, Error> {
-        // On a thread of its own, so that the caller stays in its namespace.
-        in_thread(|| {
-            // SAFETY: CLONE_NEWNET changes the namespace of this thread only, and no descriptor table.
-            unsafe { unshare_unsafe(UnshareFlags::NEWNET) }
-                .map_err(|errno| Error::system("making a network namespace", errno.into()))?;
-            Self::here()
-        })
+        Ok(Self(Namespace::new()?))
     }
 
     /// Returns the calling thread's namespace.
     pub fn here() -> Result<Self, Error> {
-        Self::open(OWN)
+        Ok(Self(Namespace::current()?))
     }
 
     /// Opens an existing namespace by its file: `/run/netns/NAME` or `/proc/PID/ns/net`.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
-        let path = path.as_ref();
-        File::open(path)
-            .map(|file| Self { fd: Arc::new(file.into()) })
-            .map_err(|e| Error::system(format!("opening the network namespace {}", path.display()), e))
-    }
-
-    /// Adopts an existing namespace by its descriptor.
-    pub fn from_fd(fd: OwnedFd) -> Self {
-        Self { fd: Arc::new(fd) }
+        Ok(Self(Namespace::open(path)?))
     }
 
     /// Moves the calling thread into the namespace permanently. Sockets and TAPs that it opens from now on
     /// are there.
     pub fn enter(&self) -> Result<(), Error> {
-        enter(self.fd.as_fd()).map_err(|e| Error::system("entering a network namespace", e))
+        move_into_link_name_space(self.as_fd(), Some(LinkNameSpaceType::Network))
+            .map_err(|e| Error::system("entering a network namespace", e.into()))
     }
 
     /// Runs `work` inside, on a short-lived thread, and returns its result. A panic in `work` is propagated.
     pub fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, Error> {
-        in_thread(|| {
-            self.enter()?;
-            Ok(work())
-        })
+        Ok(self.0.within(work)?)
     }
 
     /// Makes `command` run inside, and die by SIGKILL as soon as the *thread* that spawns it ends: spawn it
     /// from a thread that lives long enough.
     pub fn attach<'c>(&self, command: &'c mut Command) -> &'c mut Command {
-        let fd = Arc::clone(&self.fd);
-        let parent = std::process::id();
+        let (inside, parent) = (self.0.clone(), std::process::id());
         let prepare = move || {
-            enter(fd.as_fd())?;
+            move_into_link_name_space(inside.as_fd(), Some(LinkNameSpaceType::Network))?;
             die_with(parent)
         };
         // SAFETY: between fork and exec `prepare` only makes system calls (setns, prctl, getppid) and creates
@@ -100,9 +76,7 @@ impl Netns {
 
     /// Writes one of its kernel parameters, such as `net.ipv4.ip_forward`.
     pub fn set_sysctl(&self, key: &str, value: &str) -> Result<(), Error> {
-        let path = Path::new("/proc/sys").join(key.replace('.', "/"));
-        self.run(|| std::fs::write(&path, value))?
-            .map_err(|e| Error::system(format!("writing `{value}` to {}", path.display()), e))
+        Ok(self.0.set_sysctl(&key.replace('.', "/"), value)?)
     }
 
     /// Configures it as an end system or router that stays quiet: loopback up, no IPv6 (which sends by
@@ -123,12 +97,8 @@ impl Netns {
 
 impl AsFd for Netns {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
+        self.0.as_fd()
     }
-}
-
-fn enter(fd: BorrowedFd<'_>) -> io::Result<()> {
-    move_into_link_name_space(fd, Some(LinkNameSpaceType::Network)).map_err(io::Error::from)
 }
 
 /// Ends the calling process when the thread that forked it ends, or at once if that has happened already.
@@ -147,14 +117,4 @@ pub(crate) fn within<T: Send>(
         Some(netns) => netns.run(work)?,
         None => work(),
     }
-}
-
-fn in_thread<T: Send>(work: impl FnOnce() -> Result<T, Error> + Send) -> Result<T, Error> {
-    thread::scope(|scope| {
-        let thread = thread::Builder::new()
-            .name("netns".to_owned())
-            .spawn_scoped(scope, work)
-            .map_err(|e| Error::system("starting a thread", e))?;
-        thread.join().unwrap_or_else(|panic| panic::resume_unwind(panic))
-    })
 }

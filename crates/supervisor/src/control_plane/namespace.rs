@@ -9,7 +9,6 @@ use anyhow::{Context, Result};
 use config::{Nic, Plan, Router};
 use kernel_router::{Leftover, RouterConfig, Surroundings};
 use netns::Namespace;
-use rustix::fd::AsFd;
 use uplink::{Netns, Tap, TapConfig};
 
 use super::{settle, wanted};
@@ -75,7 +74,7 @@ impl ControlNamespace {
 
     /// Makes the shadow of a NIC, down and without addresses.
     fn shadow(&self, nic: &Nic) -> Result<Tap> {
-        let netns = Netns::from_fd(self.namespace.as_fd().try_clone_to_owned()?);
+        let netns = Netns(self.namespace.clone());
         // What the kernel sends there is whole: the NIC's link may take less than the kernel could leave to it.
         let config = TapConfig {
             mtu: nic.mtu,

@@ -91,5 +91,5 @@ fn namespace(queue: BorrowedFd<'_>) -> Option<Netns> {
     // SAFETY: the descriptor is open while it is borrowed, and the request has no argument.
     let answer = unsafe { libc::ioctl(queue.as_raw_fd(), libc::TUNGETDEVNETNS) };
     // SAFETY: a non-negative answer is a new descriptor without another owner.
-    (answer >= 0).then(|| Netns::from_fd(unsafe { OwnedFd::from_raw_fd(answer) }))
+    (answer >= 0).then(|| Netns(unsafe { OwnedFd::from_raw_fd(answer) }.into()))
 }

@@ -99,7 +99,7 @@ fn a_namespace_is_found_by_its_file_and_its_descriptor() {
     assert_eq!(by_pid.run(own).unwrap(), inside);
     child.kill().unwrap();
     child.wait().unwrap();
-    let by_fd = Netns::from_fd(netns.as_fd().try_clone_to_owned().unwrap());
+    let by_fd = Netns(netns.as_fd().try_clone_to_owned().unwrap().into());
     assert_eq!(by_fd.run(own).unwrap(), inside);
     let refused = Netns::open("/run/netns/there-is-none").unwrap_err().to_string();
     assert!(refused.contains("/run/netns/there-is-none"), "{refused}");
