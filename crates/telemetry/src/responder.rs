@@ -85,11 +85,6 @@ impl Responder {
         Ok(Self { listener, clients: Vec::new(), limits, counters, paused_until: None })
     }
 
-    /// Address; if port 0 was requested, it contains the actual port.
-    pub fn place(&self) -> &Place {
-        self.listener.place()
-    }
-
     /// Counters of clients by outcome.
     pub fn counters(&self) -> &ResponderCounters {
         &self.counters

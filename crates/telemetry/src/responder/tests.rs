@@ -276,9 +276,10 @@ proptest! {
 
 #[test]
 fn a_port_of_the_loopback_interface() {
-    let place: Place = "127.0.0.1:0".parse().unwrap();
-    let mut responder = Responder::bind(&place, Limits::default()).unwrap();
-    let Place::Tcp(address) = responder.place().clone() else { panic!("not a port") };
+    let any = Place::Tcp("127.0.0.1:0".parse().unwrap());
+    let mut responder = Responder::bind(&any, Limits::default()).unwrap();
+    let Listener::Tcp(listener) = &responder.listener else { panic!("not a port") };
+    let address = listener.local_addr().unwrap();
     assert!(Responder::bind(&Place::Tcp(address), Limits::default()).is_err());
     let mut client = TcpStream::connect(address).unwrap();
     client.write_all(GET).unwrap();
@@ -288,19 +289,6 @@ fn a_port_of_the_loopback_interface() {
     let mut answer = String::new();
     client.read_to_string(&mut answer).unwrap();
     assert!(answer.ends_with("\r\n\r\na 1\n"), "{answer}");
-}
-
-#[test]
-fn places_are_read_and_shown() {
-    for text in ["127.0.0.1:9477", "[::1]:9477", "unix:/run/ringroad/edge.prom"] {
-        assert_eq!(text.parse::<Place>().unwrap().to_string(), text);
-    }
-    for text in
-        ["0.0.0.0:9477", "[::]:9477", "192.0.2.1:80", "9477", "unix:", "unix:here", "unix:/a/", "localhost:1"]
-    {
-        let error = text.parse::<Place>().unwrap_err().to_string();
-        assert!(error.contains("write \"127.0.0.1:") && !error.contains('\n'), "{error}");
-    }
 }
 
 #[test]
