@@ -4,21 +4,17 @@
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
-use frame::{ethernet, ipv4, udp};
+use anyhow::Result;
 
-use super::probe::{PORT, SOURCE, listen};
-use super::text::{ENDS, LISTENER, mac};
-use super::{RouterRun, links};
+use super::RouterRun;
+use super::probe::{self, MOST, TIME, listener, stamp};
+use super::text::{ENDS, mac};
 use crate::tag;
 
 /// First source port; flows count up from here.
 const FIRST_PORT: u16 = 3000;
-/// Octets of the time in a probe, in nanoseconds since the prober was made, and of the flow's number behind it.
-const TIME: usize = 8;
+/// Octets of the flow's number behind the time in a probe, which is that since the prober was made.
 const FLOW: usize = 2;
-/// Size of the receive buffer in octets.
-const MOST: usize = 64;
 
 /// Sender and receiver of probes through the first router of a room.
 pub(crate) struct FlowProbe<'r> {
@@ -81,11 +77,7 @@ impl<'r> FlowProbe<'r> {
     /// # Errors
     /// The station's addresses cannot be set on the interface behind the router, or its port is in use.
     pub(crate) fn new(room: &'r RouterRun, flows: u16, every: Duration) -> Result<Self> {
-        let [_, far] = links::sides(0).map(|side| room.link.outer(&side));
-        listen(room, &far)?;
-        let socket =
-            room.netns.run(|| UdpSocket::bind((LISTENER, PORT)))?.context("cannot bind a UDP socket")?;
-        socket.set_nonblocking(true).context("cannot set a socket")?;
+        let socket = listener(room, 0)?;
         let octets = (0..flows).map(|flow| written(mac(ENDS[0].1, 0), flow)).collect::<Result<_>>()?;
         let (began, next, passed) = (Instant::now(), Duration::ZERO, Passed::new(flows));
         Ok(Self { room, socket, octets, began, every, next, passed })
@@ -114,10 +106,7 @@ impl<'r> FlowProbe<'r> {
     fn send(&mut self) {
         let Some(lane) = self.room.lanes.first() else { return };
         for octets in &mut self.octets {
-            let nanoseconds = u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX);
-            if let Some(place) = octets.get_mut(tag::FLOW..tag::FLOW + TIME) {
-                place.copy_from_slice(&nanoseconds.to_be_bytes());
-            }
+            stamp(octets, self.began.elapsed());
             lane.wire.repeat(octets, 1);
         }
     }
@@ -144,15 +133,7 @@ fn last(arrived: &[Option<Duration>]) -> Option<Duration> {
 
 /// Builds a probe of a flow to the station behind a router whose first NIC has this Ethernet address.
 fn written(near: [u8; 6], flow: u16) -> Result<Vec<u8>> {
-    let mut octets = vec![0; tag::SHORTEST];
-    let payload = (tag::SHORTEST - tag::UDP) as u16;
-    let (destination, source) = (frame::Mac(near), frame::Mac([2, 0, 0, 0, 0, 0xaa]));
-    ethernet::Header { destination, source, ethertype: ethernet::IPV4 }.write(&mut octets)?;
-    ipv4::Header::new(ipv4::UDP, SOURCE, LISTENER.to_bits(), payload).write(&mut octets[tag::IP..])?;
-    // UDP checksum 0 (none), because the time changes with each probe.
-    let port = FIRST_PORT.wrapping_add(flow);
-    udp::Header { source: port, destination: PORT, len: payload, checksum: 0 }
-        .write(&mut octets[tag::UDP..])?;
+    let mut octets = probe::written(near, FIRST_PORT.wrapping_add(flow))?;
     octets[tag::FLOW + TIME..tag::FLOW + TIME + FLOW].copy_from_slice(&flow.to_be_bytes());
     Ok(octets)
 }

@@ -16,13 +16,13 @@ use super::{RouterRun, links};
 use crate::tag;
 
 /// Source address of probes: that of the load.
-pub(super) const SOURCE: u32 = 0xc612_0002;
+const SOURCE: u32 = 0xc612_0002;
 /// UDP port of the socket.
-pub(super) const PORT: u16 = 2001;
-/// Octets of the timestamp in a probe, in nanoseconds of [`CLOCK`].
-const TIME: usize = 8;
+const PORT: u16 = 2001;
+/// Octets of the timestamp in a probe, in nanoseconds of its sender's clock.
+pub(super) const TIME: usize = 8;
 /// Size of the receive buffer in octets.
-const MOST: usize = 64;
+pub(super) const MOST: usize = 64;
 
 /// Clock of all probes, by which a late one is distinguished from those of the next [`Probe`].
 static CLOCK: LazyLock<Instant> = LazyLock::new(Instant::now);
@@ -49,12 +49,8 @@ impl<'r> Probe<'r> {
     /// # Errors
     /// The station's addresses cannot be set on the interface behind the router, or its port is in use.
     pub(crate) fn new(room: &'r RouterRun, router: usize, every: Duration) -> Result<Self> {
-        let [_, far] = links::sides(router).map(|side| room.link.outer(&side));
-        listen(room, &far)?;
-        let socket =
-            room.netns.run(|| UdpSocket::bind((LISTENER, PORT)))?.context("cannot bind a UDP socket")?;
-        socket.set_nonblocking(true).context("cannot set a socket")?;
-        let octets = written(mac(ENDS[0].1, router))?;
+        let socket = listener(room, router)?;
+        let octets = written(mac(ENDS[0].1, router), PORT)?;
         let since = CLOCK.elapsed();
         Ok(Self { room, router, socket, octets, since, next: since, every, sent: 0, took: Vec::new() })
     }
@@ -79,35 +75,44 @@ impl<'r> Probe<'r> {
     }
 
     fn send(&mut self, now: Duration) {
-        let nanoseconds = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
-        if let Some(place) = self.octets.get_mut(tag::FLOW..tag::FLOW + TIME) {
-            place.copy_from_slice(&nanoseconds.to_be_bytes());
-        }
+        stamp(&mut self.octets, now);
         let Some(lane) = self.room.lanes.get(self.router) else { return };
         self.sent += lane.wire.repeat(&self.octets, 1) as u64;
     }
 }
 
-/// Sets the addresses of the station on the interface behind a router.
-pub(super) fn listen(room: &RouterRun, interface: &str) -> Result<()> {
-    for which in ["all", interface] {
+/// Opens the socket of the station behind a router, whose addresses are set on the interface there.
+pub(super) fn listener(room: &RouterRun, router: usize) -> Result<UdpSocket> {
+    let [_, interface] = links::sides(router).map(|side| room.link.outer(&side));
+    for which in ["all", interface.as_str()] {
         room.netns.set_sysctl(&format!("net.ipv4.conf.{which}.rp_filter"), "0")?;
     }
     links::ip(&room.netns, &format!("link set {interface} address {}", frame::Mac(LISTENER_MAC)))?;
-    links::ip(&room.netns, &format!("address replace {LISTENER}/24 dev {interface}"))
+    links::ip(&room.netns, &format!("address replace {LISTENER}/24 dev {interface}"))?;
+    let socket = room.netns.run(|| UdpSocket::bind((LISTENER, PORT)))?.context("cannot bind a UDP socket")?;
+    socket.set_nonblocking(true).context("cannot set a socket")?;
+    Ok(socket)
 }
 
-/// Builds a probe to the station behind a router whose first NIC has this Ethernet address.
-fn written(near: [u8; 6]) -> Result<Vec<u8>> {
+/// Builds a probe from this port to the station behind a router whose first NIC has this Ethernet address.
+pub(super) fn written(near: [u8; 6], source_port: u16) -> Result<Vec<u8>> {
     let mut octets = vec![0; tag::SHORTEST];
     let payload = (tag::SHORTEST - tag::UDP) as u16;
     let (destination, source) = (frame::Mac(near), frame::Mac([2, 0, 0, 0, 0, 0xaa]));
     ethernet::Header { destination, source, ethertype: ethernet::IPV4 }.write(&mut octets)?;
     ipv4::Header::new(ipv4::UDP, SOURCE, LISTENER.to_bits(), payload).write(&mut octets[tag::IP..])?;
     // UDP checksum 0 (none), because the time changes with each probe.
-    udp::Header { source: PORT, destination: PORT, len: payload, checksum: 0 }
+    udp::Header { source: source_port, destination: PORT, len: payload, checksum: 0 }
         .write(&mut octets[tag::UDP..])?;
     Ok(octets)
+}
+
+/// Writes the time at which a probe is sent.
+pub(super) fn stamp(octets: &mut [u8], now: Duration) {
+    let nanoseconds = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
+    if let Some(place) = octets.get_mut(tag::FLOW..tag::FLOW + TIME) {
+        place.copy_from_slice(&nanoseconds.to_be_bytes());
+    }
 }
 
 /// Returns the latency of a probe that arrives now; `None` if it is no probe, or was sent before `since`.

@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn a_probe_is_a_packet_for_the_listener_without_a_checksum() {
-    let mut octets = written([2, 0, 3, 0, 1, 0]).unwrap();
+    let mut octets = written([2, 0, 3, 0, 1, 0], PORT).unwrap();
     assert_eq!(octets[..6], [2, 0, 3, 0, 1, 0]);
     octets[tag::FLOW..tag::FLOW + TIME].copy_from_slice(&1_500u64.to_be_bytes());
     let packet = Packet::parse(&octets[tag::IP..]).unwrap();
