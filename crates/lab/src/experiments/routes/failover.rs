@@ -128,11 +128,8 @@ struct Scene {
 
 impl Scene {
     fn open(routes: usize, options: &Options) -> Result<Self> {
-        let mut name = String::new();
-        let mut run = ControlledRun::open(|folder, id| {
-            id.clone_into(&mut name);
-            file(folder, id, options)
-        })?;
+        let mut run = ControlledRun::open(|folder, id| file(folder, id, options))?;
+        let name = run.id().to_owned();
         for (link, address, mac) in NEIGHBOURS {
             ip(run.netns(), &format!("link set lab-{link} address {mac}"))?;
             ip(run.netns(), &format!("address add {}/24 dev lab-{link}", Ipv4Addr::from(address)))?;

@@ -35,12 +35,8 @@ pub(in crate::experiments) fn cases(options: &Options) -> Result<Vec<Case>> {
 }
 
 fn slice(length: Duration, options: &Options) -> Result<Sample> {
-    let mut id = String::new();
-    let mut run = ControlledRun::open(|folder, name| {
-        name.clone_into(&mut id);
-        file(folder, name, options)
-    })?;
-    let routers = SIDES.map(|(letter, ..)| format!("{id}{letter}"));
+    let mut run = ControlledRun::open(|folder, name| file(folder, name, options))?;
+    let routers = SIDES.map(|(letter, ..)| format!("{}{letter}", run.id()));
     run.wait("OSPF and BFD", PATIENCE, |run| {
         // Of each protocol one neighbour.
         let is_up = |name: &String| run.adjacencies(name).iter().filter(|one| one.up).count() == 2;

@@ -151,11 +151,8 @@ struct Room {
 
 impl Room {
     fn open(options: &Options, table: &FullTable) -> Result<Self> {
-        let mut name = String::new();
-        let mut run = ControlledRun::open(|folder, id| {
-            id.clone_into(&mut name);
-            file(folder, id, options)
-        })?;
+        let mut run = ControlledRun::open(|folder, id| file(folder, id, options))?;
+        let name = run.id().to_owned();
         furnish(run.netns(), "lab-new")?;
         let sessions = format!("{name}.fpm.sessions");
         run.wait("zebra's connection", PATIENCE, |run| Ok(run.counters()?.get(&sessions) > Some(&0)))?;

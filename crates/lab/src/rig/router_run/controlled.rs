@@ -23,7 +23,7 @@ pub(crate) struct ControlledRun {
     run: Run,
     netns: Netns,
     _links: Links,
-    _folder: Folder,
+    folder: Folder,
 }
 
 impl ControlledRun {
@@ -38,7 +38,12 @@ impl ControlledRun {
         let text = text(&folder.path, &folder.id)?;
         let run = start(&program, &netns, &text, (&folder.path, &folder.path.join("state")))?;
         let client = client_of(run.process.0.id())?;
-        Ok(Self { client, run, netns, _links: links, _folder: folder })
+        Ok(Self { client, run, netns, _links: links, folder })
+    }
+
+    /// The short name that the text of its file was made with.
+    pub(crate) fn id(&self) -> &str {
+        &self.folder.id
     }
 
     /// The namespace of the stations.
