@@ -80,7 +80,11 @@ impl Handle {
         let router = router.clone();
         let named = Builder::new().name(format!("{}/control", router.name));
         let thread = named.spawn(move || live(router, place, (taken, told)))?;
-        Ok(Self {
+        Ok(Self::of((orders, reports), thread))
+    }
+
+    fn of((orders, reports): (Ringer<Order>, Listener<Report>), thread: JoinHandle<()>) -> Self {
+        Self {
             orders,
             reports,
             thread,
@@ -90,7 +94,7 @@ impl Handle {
             counts: None,
             inside: None,
             lacking: BTreeSet::new(),
-        })
+        }
     }
 
     /// One whose thread does nothing but this.
@@ -111,18 +115,7 @@ impl Handle {
     #[cfg(test)]
     pub(super) fn overheard() -> io::Result<(Self, Listener<Order>)> {
         let ((orders, taken), (_, reports)) = (belled()?, belled()?);
-        let handle = Self {
-            orders,
-            reports,
-            thread: std::thread::spawn(|| {}),
-            learners: Learners::default(),
-            table: None,
-            epoch: 0,
-            counts: None,
-            inside: None,
-            lacking: BTreeSet::new(),
-        };
-        Ok((handle, taken))
+        Ok((Self::of((orders, reports), std::thread::spawn(|| {})), taken))
     }
 
     /// What it counts, unless the kernel forwards.

@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use super::namespace::ControlNamespace;
 use super::taught::MAIN;
 use super::wanted;
-use crate::kernels::plan::route_kind;
+use crate::kernels::plan::{destination, route_kind};
 
 /// Protocol of routes of the file (RTPROT_*), as kernel routers have it.
 const PROTOCOL: u8 = 114;
@@ -81,7 +81,7 @@ fn several(kernel: &Netlink, router: &Router) -> Result<Vec<Route>> {
 
 /// Returns a route with several gateways as the kernel has it; `None`: an interface is missing.
 fn spread(router: &Router, own: &SpreadRoute, links: &BTreeMap<String, u32>) -> Option<Route> {
-    let to = wanted::prefix(own.to)?;
+    let to = destination(own.to).ok()?;
     let metric = if to.ip.is_ipv4() { 0 } else { METRIC_6 };
     let hops = own.ways.iter().map(|way| {
         let index = *links.get(router.link_name(way.nic)?)?;
@@ -124,7 +124,7 @@ fn lay(kernel: &Netlink, wanted: &[Route]) -> Result<()> {
 }
 
 fn refused(own: &RefusedRoute) -> Option<Route> {
-    let id = RouteId { table: MAIN, to: wanted::prefix(own.to)?, tos: 0, metric: 0 };
+    let id = RouteId { table: MAIN, to: destination(own.to).ok()?, tos: 0, metric: 0 };
     Some(Route { id, kind: route_kind(own.kind), next_hops: Vec::new(), group: None, protocol: PROTOCOL })
 }
 

@@ -9,6 +9,8 @@ use config::{Address, Nic, Router};
 use kernel_router::{Interface, MAIN, Neighbour, Origin, Route, RouterConfig};
 use netlink::Prefix;
 
+use crate::kernels::plan::destination;
+
 /// Parameters of each control namespace. The data path forwards, redirects, and sends router advertisements; duplicate addresses
 /// are not looked for, because the data path answers for them as well.
 const PARAMETERS: [(&str, &str); 9] = [
@@ -103,25 +105,17 @@ fn own_link_local(router: &Router) -> BTreeMap<String, String> {
 }
 
 fn routes(router: &Router) -> Vec<Route> {
-    let route = |to: Option<Prefix>, via: Option<IpAddr>, link: usize| {
+    let route = |(to, via, link): (Destination, Option<IpAddr>, usize)| {
         let interface = router.link_name(link)?.to_owned();
-        Some(Route { to: to?, via, interface, metric: 0, table: MAIN })
+        Some(Route { to: destination(to).ok()?, via, interface, metric: 0, table: MAIN })
     };
-    let single = router.single_routes().filter_map(|(to, via, link)| route(prefix(to), via, link));
+    let single = router.single_routes().filter_map(route);
     // Those with several are laid by `settle`.
     let spread = router.forwarding.spread.iter().filter_map(|own| match own.ways.as_slice() {
-        [way] => route(prefix(own.to), Some(way.via), way.nic),
+        [way] => route((own.to, Some(way.via), way.nic)),
         _ => None,
     });
     single.chain(spread).collect()
-}
-
-/// Destinations as a prefix.
-pub(super) fn prefix(to: Destination) -> Option<Prefix> {
-    match to {
-        Destination::V4(to) => Prefix::new(to.network, to.len),
-        Destination::V6(to) => Prefix::new(to.network, to.len),
-    }
 }
 
 fn neighbours(router: &Router) -> Vec<Neighbour> {

@@ -251,7 +251,8 @@ fn name(router: &Router, link: usize) -> String {
     router.link_name(link).unwrap_or_default().to_owned()
 }
 
-fn destination(to: Destination) -> Result<Prefix> {
+/// Destinations as a prefix.
+pub(crate) fn destination(to: Destination) -> Result<Prefix> {
     match to {
         Destination::V4(to) => prefix(to.network, to.len),
         Destination::V6(to) => prefix(to.network, to.len),
