@@ -98,6 +98,8 @@ const PSEUDO_MAP: u8 = 1;
 const JUMP: u8 = 0x05;
 const CALL: u8 = 0x85;
 const EXIT: u8 = 0x95;
+/// Number of the kernel's function that looks a key up in a map.
+const LOOK_UP: i32 = 1;
 
 /// A program under construction, with labels of type `P`.
 #[derive(Clone, Debug)]
@@ -191,6 +193,14 @@ impl<P: Copy + PartialEq> Assembler<P> {
     /// Calls a helper function, by its number in `linux/bpf.h`: R0 = function(R1 to R5).
     pub fn call(&mut self, function: i32) {
         self.put(CALL, (0, 0), 0, function);
+    }
+
+    /// R0 = address of the map's entry for the key at this stack offset. Jumps to a label if there is none.
+    pub fn look_up(&mut self, map: BorrowedFd<'_>, key: i16, none: P) {
+        self.map(R1, map);
+        self.address(R2, R10, key.into());
+        self.call(LOOK_UP);
+        self.jump_if(Compare::Equal, R0, 0, none);
     }
 
     /// Jumps to a label.

@@ -40,8 +40,7 @@ enum Label {
     Leave,
 }
 
-// Helper function numbers of `linux/bpf.h`.
-const LOOK_UP: i32 = 1;
+/// Helper function number of `linux/bpf.h`.
 const READ_KERNEL: i32 = 113;
 /// Offsets of the packet and of the reason in the tracepoint's arguments.
 const WHICH: i16 = 0;
@@ -62,10 +61,10 @@ pub(super) fn assemble(offsets: &Offsets, maps: &Maps<'_>) -> Vec<u64> {
     read(&mut code, (INDEX, 4), R8, offsets.index);
     follow(&mut code, R8, offsets.namespace);
     read(&mut code, (INODE, 4), R8, offsets.inode);
-    look_up(&mut code, maps.slots, INDEX);
+    code.look_up(maps.slots, INDEX, Label::Leave);
     code.load(Size::Double, R1, R0, 0);
     code.store(Size::Word, R10, NUMBER, R1);
-    look_up(&mut code, maps.counters, NUMBER);
+    code.look_up(maps.counters, NUMBER, Label::Leave);
     code.jump_if(Compare::Below, R7, REASONS.cast_signed(), Label::Known);
     code.mov_const(R7, REASONS.cast_signed() - 1);
     code.label(Label::Known);
@@ -93,11 +92,4 @@ fn read(code: &mut Assembler<Label>, (to, len): (i16, i32), base: u8, offset: u3
     code.address(R3, base, offset.cast_signed());
     code.call(READ_KERNEL);
     code.jump_if(Compare::Other, R0, 0, Label::Leave);
-}
-
-fn look_up(code: &mut Assembler<Label>, map: BorrowedFd<'_>, key: i16) {
-    code.map(R1, map);
-    code.address(R2, R10, key.into());
-    code.call(LOOK_UP);
-    code.jump_if(Compare::Equal, R0, 0, Label::Leave);
 }

@@ -27,8 +27,7 @@ const ATTEMPTS: i32 = 8;
 /// Stack offset of the map key.
 const KEY: i16 = -4;
 
-// Helper function numbers of `linux/bpf.h`.
-const LOOK_UP: i32 = 1;
+/// Helper function number of `linux/bpf.h`.
 const TIME: i32 = 5;
 /// Results of the program: continue with the next program (`TCX_NEXT`), or drop the packet (`TCX_DROP`).
 pub(super) const NEXT: i32 = -1;
@@ -105,8 +104,5 @@ fn count(code: &mut Assembler<Label>, nic: u32, maps: &Maps<'_>, (word, none): (
 /// R0 = the map entry of this number. If there is none, jumps to `none`.
 fn look_up(code: &mut Assembler<Label>, key: u32, map: std::os::fd::BorrowedFd<'_>, none: Label) {
     code.store_constant(Size::Word, R10, KEY, key.cast_signed());
-    code.map(R1, map);
-    code.address(R2, R10, KEY.into());
-    code.call(LOOK_UP);
-    code.jump_if(Compare::Equal, R0, 0, none);
+    code.look_up(map, KEY, none);
 }

@@ -76,7 +76,6 @@ enum Label {
 }
 
 // Helper function numbers of `linux/bpf.h`.
-const LOOK_UP: i32 = 1;
 const UPDATE: i32 = 2;
 const DELETE: i32 = 3;
 const TIME: i32 = 5;
@@ -283,7 +282,7 @@ fn record(code: &mut Assembler<Label>, maps: &Maps<'_>) {
     code.mov(R1, R8);
     code.alu_const(Operation::And, R1, ROOM.cast_signed() - 1);
     code.store(Size::Word, R10, KEY, R1);
-    find(code, KEY, maps.records);
+    code.look_up(maps.records, KEY, Label::Leave);
     code.mov(R9, R0);
 }
 
@@ -314,7 +313,7 @@ fn note(code: &mut Assembler<Label>, nic: u32) {
 /// Records the fate of packet R6, if it is traced, with the detail in R7.
 fn end(code: &mut Assembler<Label>, maps: &Maps<'_>, state: i32) {
     code.store(Size::Double, R10, PACKET, R6);
-    find(code, PACKET, maps.followed);
+    code.look_up(maps.followed, PACKET, Label::Leave);
     code.load(Size::Double, R8, R0, 0);
     code.map(R1, maps.followed);
     code.address(R2, R10, PACKET.into());
@@ -341,13 +340,5 @@ fn end(code: &mut Assembler<Label>, maps: &Maps<'_>, state: i32) {
 /// R0 = the map entry of this number.
 fn look_up(code: &mut Assembler<Label>, key: i32, map: BorrowedFd<'_>) {
     code.store_constant(Size::Word, R10, KEY, key);
-    find(code, KEY, map);
-}
-
-/// R0 = the map entry of the key at this stack offset.
-fn find(code: &mut Assembler<Label>, key: i16, map: BorrowedFd<'_>) {
-    code.map(R1, map);
-    code.address(R2, R10, key.into());
-    code.call(LOOK_UP);
-    code.jump_if(Compare::Equal, R0, 0, Label::Leave);
+    code.look_up(map, KEY, Label::Leave);
 }

@@ -51,9 +51,6 @@ const IF_ABOVE: Compare = Compare::Above;
 const IF_BELOW: Compare = Compare::Below;
 const IF_AT_MOST: Compare = Compare::AtMost;
 
-/// Number of the kernel's function that looks a key up in a map.
-const LOOK_UP: i32 = 1;
-
 /// Where on the stack a key is.
 const KEY: i16 = -8;
 /// Stack offsets at which the header's length and the protocol are stored; for IPv6 also the ports of source and destination with the
@@ -204,11 +201,8 @@ fn by_flow(code: &mut Assembler, queues: u32, hash: Hash) {
 /// The program that chooses one of `queues` after the other; `turns` is a map with one number of 64 bits, which it counts up.
 pub(super) fn in_turn(queues: u32, turns: BorrowedFd<'_>) -> Vec<u64> {
     let mut code = Assembler::default();
-    code.0.map(R1, turns);
     code.0.store_constant(Size::Word, R10, KEY, 0);
-    code.0.address(R2, R10, KEY.into());
-    code.0.call(LOOK_UP);
-    code.jump(IF_EQUAL, R0, 0, Place::Other);
+    code.0.look_up(turns, KEY, Place::Other);
     code.by(MOVE, R1, 1);
     code.0.fetch_add(R0, 0, R1);
     code.by(MODULO, R1, queues as i32);

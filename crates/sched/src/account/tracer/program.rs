@@ -8,7 +8,7 @@
 
 use std::os::fd::BorrowedFd;
 
-use bpf::{Assembler, Compare, Operation, R0, R1, R2, R6, R7, R8, R10, Size};
+use bpf::{Assembler, Compare, Operation, R0, R6, R7, R8, R10, Size};
 
 /// Words of a core's account.
 pub(super) const CORE_WORDS: usize = 5;
@@ -35,7 +35,6 @@ pub(super) enum End {
     InterruptEnds,
 }
 
-const LOOK_UP: i32 = 1;
 const TIME: i32 = 5;
 const WHO: i32 = 14;
 
@@ -60,18 +59,10 @@ fn add(code: &mut Code, base: u8, word: usize) {
     code.store(Size::Double, base, at(word), R8);
 }
 
-/// r0 = pointer to the map's value for the key on the stack; leaves the program if there is none.
-fn look_up(code: &mut Code, map: BorrowedFd<'_>) {
-    code.map(R1, map);
-    code.address(R2, R10, KEY.into());
-    code.call(LOOK_UP);
-    code.jump_if(Compare::Equal, R0, 0, Leave);
-}
-
 /// r6 = this core's account.
 fn core(code: &mut Code, maps: &Maps<'_>) {
     code.store_constant(Size::Word, R10, KEY, 0);
-    look_up(code, maps.core);
+    code.look_up(maps.core, KEY, Leave);
     code.mov(R6, R0);
 }
 
@@ -90,7 +81,7 @@ fn charge(code: &mut Code, maps: &Maps<'_>, word: usize) {
     code.call(WHO);
     code.jump_if(Compare::Equal, R0, 0, Leave);
     code.store(Size::Word, R10, KEY, R0);
-    look_up(code, maps.threads);
+    code.look_up(maps.threads, KEY, Leave);
     add(code, R0, word);
 }
 
