@@ -13,6 +13,7 @@ use std::thread::{Builder, JoinHandle};
 
 use anyhow::{Context, Result};
 use config::six::Advertise;
+use engine::now_ns;
 use frame::{Mac, ipv6};
 use kernel_router::Router;
 use netlink::{Address, Link};
@@ -21,7 +22,6 @@ use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use uplink::solicitations::RouterSolicitations;
 
 use super::backend::Counted;
-use super::napi::now_ns;
 use crate::bell::{Ringer, belled};
 use interface::{Interface, Settings};
 use thread::Thread;

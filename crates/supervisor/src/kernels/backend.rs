@@ -384,7 +384,7 @@ impl KernelBackend for HostBackend {
     fn count(&mut self, router: &str) -> Result<Counted> {
         let held = self.held(router)?;
         let counters = held.router.counters()?;
-        let mut counted = Counted { at_ns: napi::now_ns(), ..Counted::default() };
+        let mut counted = Counted { at_ns: engine::now_ns(), ..Counted::default() };
         held.rate_limit.count(router, &mut counted);
         for (interface, group) in &counters.interfaces {
             group.each(&mut |field, value| {

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use kernel_router::NapiThread;
-use rustix::time::{ClockId, clock_gettime};
 use sched::ThreadIdentity;
 use sched::account::times;
 
@@ -60,13 +59,6 @@ pub(super) fn count(router: &str, napis: &[Napi], counted: &mut Counted) {
         counted.counters.insert(format!("{}.sleeps", napi.name), times.sleeps);
         counted.cpu_ns.insert(napi.name.clone(), times.run_ns);
     }
-}
-
-/// Reads CLOCK_MONOTONIC, in nanoseconds.
-pub(super) fn now_ns() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    // Both parts are non-negative.
-    (now.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(now.tv_nsec as u64)
 }
 
 impl Supervisor {

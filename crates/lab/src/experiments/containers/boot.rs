@@ -6,14 +6,14 @@
 use std::thread::scope;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow, bail, ensure};
-use api::{Answer, Client, Request};
+use anyhow::{Result, anyhow, ensure};
+use api::{Client, Request};
 
 use super::Stand;
 use crate::experiment::{Experiment, Options, Sample};
 use crate::experiments::Case;
 use crate::metric::usage::Reader;
-use crate::rig::router_run::{Probe, RouterRun};
+use crate::rig::router_run::{Probe, RouterRun, change};
 use crate::stats;
 
 /// Number of trials that count, and maximum number of trials including the dropped ones.
@@ -108,12 +108,12 @@ pub(in crate::experiments) fn stolen(reader: &mut Reader) -> Result<u64> {
 
 /// Runs one trial: stops a router, starts it again, and waits for the first frame.
 fn trial(room: &RouterRun, client: &mut Client, router: &str) -> Result<Duration> {
-    done(client, &Request::Stop { name: router.to_owned() })?;
+    change(client, &Request::Stop { name: router.to_owned() })?;
     let request = Request::Start { router: router.to_owned() };
     let mut probe = Probe::new(room, 0, EVERY)?;
     let start = Instant::now();
     scope(|scope| {
-        let asked = scope.spawn(|| done(client, &request));
+        let asked = scope.spawn(|| change(client, &request));
         while probe.took.is_empty() {
             ensure!(start.elapsed() < PATIENCE, "no frame was forwarded within {PATIENCE:?}");
             probe.turn();
@@ -122,13 +122,6 @@ fn trial(room: &RouterRun, client: &mut Client, router: &str) -> Result<Duration
         asked.join().map_err(|_| anyhow!("a thread of the lab has died"))??;
         Ok(took)
     })
-}
-
-fn done(client: &mut Client, request: &Request) -> Result<()> {
-    match client.ask(request).with_context(|| format!("{request:?}"))? {
-        Answer::Done { .. } => Ok(()),
-        other => bail!("{request:?} was answered by {other:?}"),
-    }
 }
 
 #[cfg(test)]
