@@ -10,6 +10,7 @@ use api::{
     Adjacency, Answer, ControlAnswer, ControlHop, ControlNeighbour, ControlPlace, ControlQuestion,
     ControlRoute, Ticket,
 };
+use config::Ip as _;
 use fpm::{Found, Paths, Rib, Target};
 use frr::{CommandLine, Protocol, ask};
 use netlink::{Mirror, Neighbour, NextHop, Object, Prefix, State};
@@ -223,26 +224,18 @@ fn refusal(error: &anyhow::Error) -> api::Error {
     api::Error::new(format!("{error:#}"))
 }
 
-fn prefix(text: &str) -> Result<Prefix> {
+/// A network, without what is behind its length.
+fn network_of(text: &str) -> Result<Prefix> {
     let (ip, len) = text.split_once('/').map_or((text, None), |(ip, len)| (ip, Some(len)));
     let wrong = || format!("{text:?} is no network; write e.g. 10.0.0.0/8");
     let ip: IpAddr = ip.parse().with_context(wrong)?;
-    let longest = if ip.is_ipv4() { 32 } else { 128 };
+    let longest = if ip.is_ipv4() { 32_u8 } else { 128 };
     let len = len.map_or(Ok(longest), str::parse).with_context(wrong)?;
-    Prefix::new(ip, len).with_context(wrong)
-}
-
-/// A network, without what is behind its length.
-fn network_of(text: &str) -> Result<Prefix> {
-    let Prefix { ip, len } = prefix(text)?;
-    let ip = match ip {
-        IpAddr::V4(ip) => config::Prefix::containing(ip, len).network.into(),
-        IpAddr::V6(ip) => {
-            let mask = u128::MAX.checked_shl(128 - u32::from(len)).unwrap_or(0);
-            IpAddr::V6((ip.to_bits() & mask).into())
-        }
+    let network: IpAddr = match ip {
+        IpAddr::V4(ip) => ip.masked(len).into(),
+        IpAddr::V6(ip) => ip.masked(len).into(),
     };
-    Ok(Prefix { ip, len })
+    Prefix::new(network, len).with_context(wrong)
 }
 
 /// Name of a protocol (RTPROT_* of `linux/rtnetlink.h`).
