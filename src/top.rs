@@ -4,9 +4,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use api::{Answer, Counters, Request};
+use api::Counters;
 use clap::Args;
-use command_line::client::{self, Kind, Target, unexpected};
+use command_line::client::{self, Kind, Target};
 use command_line::group;
 use serde_json::Value;
 use supervisor::table::{Interval, Layout, MemberStates, Screen, member_states};
@@ -86,10 +86,7 @@ impl Watched {
     }
 
     fn read(&mut self) -> Result<Counters> {
-        match self.target.client.ask(&Request::Counters { router: self.router.clone() })? {
-            Answer::Counters(counters) => Ok(counters),
-            _ => Err(unexpected().into()),
-        }
+        Ok(self.target.client.counters(self.router.as_deref())?)
     }
 
     /// Whether members of groups are shown: all of them, or the one that it is about.
@@ -116,10 +113,7 @@ impl Watched {
         if !self.shows_members() {
             return Ok(MemberStates::new());
         }
-        match self.target.client.ask(&Request::Ps {})? {
-            Answer::Ps(status) => self.target.status = status,
-            _ => return Err(unexpected().into()),
-        }
+        self.target.status = self.target.client.status()?;
         Ok(member_states(&self.target.status.routers))
     }
 

@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use rustix::net::SendFlags;
 
 use crate::line::{encode_request, parse_answer};
-use crate::{Answer, Error, LONGEST_ANSWER, Request};
+use crate::{Answer, Counters, Error, LONGEST_ANSWER, Request, RunStatus};
 
 /// Time between two attempts to connect while a run's accept queue is full.
 const RETRY: Duration = Duration::from_millis(10);
@@ -59,6 +59,28 @@ impl Client {
     pub fn ask(&mut self, request: &Request) -> Result<Answer, Error> {
         self.send(request)?;
         self.next_answer()
+    }
+
+    /// Asks how the run and its routers are.
+    ///
+    /// # Errors
+    /// Those of [`Client::ask`].
+    pub fn status(&mut self) -> Result<RunStatus, Error> {
+        match self.ask(&Request::Ps {})? {
+            Answer::Ps(status) => Ok(status),
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// Asks for the counters of a router or a group; `None`: of the whole run.
+    ///
+    /// # Errors
+    /// Those of [`Client::ask`].
+    pub fn counters(&mut self, router: Option<&str>) -> Result<Counters, Error> {
+        match self.ask(&Request::Counters { router: router.map(str::to_owned) })? {
+            Answer::Counters(counters) => Ok(counters),
+            _ => Err(unexpected()),
+        }
     }
 
     /// Sends a request; read its answers with [`Client::next_answer`].
@@ -140,6 +162,11 @@ impl Client {
     fn silent(&self) -> Error {
         Error::new(format!("the run does not answer within {} s", self.timeout.as_secs_f64()))
     }
+}
+
+/// Error for an answer of an unexpected type.
+pub fn unexpected() -> Error {
+    Error::new("the run answers something else than was asked: is it of another version?")
 }
 
 fn ended() -> Error {

@@ -6,6 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
+pub use api::client::unexpected;
 use api::{Answer, Client, Error, Request, RunStatus};
 
 use crate::group;
@@ -44,7 +45,7 @@ pub fn runs() -> Result<Vec<Found>> {
         .into_iter()
         .map(|(name, socket)| {
             let place = socket.clone();
-            (name, socket, thread::spawn(move || ask_status(&place)))
+            (name, socket, thread::spawn(move || Client::connect(&place, HELLO)?.status()))
         })
         .collect();
     let found = asked.into_iter().map(|(name, socket, status)| {
@@ -52,13 +53,6 @@ pub fn runs() -> Result<Vec<Found>> {
         Found { name, socket, status }
     });
     Ok(found.collect())
-}
-
-fn ask_status(socket: &std::path::Path) -> Result<RunStatus, Error> {
-    match Client::connect(socket, HELLO)?.ask(&Request::Ps {})? {
-        Answer::Ps(status) => Ok(status),
-        _ => Err(unexpected()),
-    }
 }
 
 /// Run that a name refers to.
@@ -192,11 +186,6 @@ fn list<'n>(names: impl Iterator<Item = &'n str>) -> String {
         (false, 0) => names.join(", "),
         (false, more) => format!("{} and {more} more", names.join(", ")),
     }
-}
-
-/// Error for an answer of an unexpected type.
-pub fn unexpected() -> Error {
-    Error::new("the run answers something else than was asked: is it of another version?")
 }
 
 /// Sends a request for a change, and waits until the run has made or refused it.

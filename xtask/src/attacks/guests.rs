@@ -170,11 +170,8 @@ impl Attack for Guests {
 }
 
 fn counters(client: &mut Client) -> Counters {
-    match client.ask(&Request::Counters { router: Some("bad".to_owned()) }) {
-        Ok(Answer::Counters(counters)) => Counters::from_answer(&counters),
-        // The guest does not exist at the moment.
-        _ => Counters::default(),
-    }
+    // An error: the guest does not exist at the moment.
+    client.counters(Some("bad")).map(|counters| Counters::from_answer(&counters)).unwrap_or_default()
 }
 
 fn register_writes(client: &mut Client) -> u64 {
@@ -186,7 +183,7 @@ fn console_octets(client: &mut Client) -> u64 {
 }
 
 fn restarts(client: &mut Client) -> u64 {
-    let Ok(Answer::Ps(status)) = client.ask(&Request::Ps {}) else { return 0 };
+    let Ok(status) = client.status() else { return 0 };
     let bad = status.routers.iter().find(|router| router.name == "bad");
     bad.map_or(0, |router| router.restarts.into())
 }

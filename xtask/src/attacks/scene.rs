@@ -5,8 +5,8 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
-use api::{Answer, Client, Request, State};
+use anyhow::{Context, Result, ensure};
+use api::{Client, State};
 use support::{Counters, Namespace, PacedSender, Packet, Stage, descendants_of, put_on_cpu, threads_of, udp};
 
 use super::usage::Ids;
@@ -125,13 +125,8 @@ impl Scene {
     /// Process IDs of its supervisor and data plane.
     pub(super) fn ids(&mut self) -> Result<Ids> {
         let supervisor = self.stage.run().id();
-        match self.client.ask(&Request::Ps {})? {
-            Answer::Ps(status) => {
-                let plane = status.data_plane.context("there is no data plane")?;
-                Ok(Ids { supervisor, plane })
-            }
-            other => bail!("no status, but {other:?}"),
-        }
+        let plane = self.client.status()?.data_plane.context("there is no data plane")?;
+        Ok(Ids { supervisor, plane })
     }
 
     /// Places all threads, including new ones, on their CPUs. The file does not pin the neighbour's threads, because a supervisor
@@ -148,10 +143,7 @@ impl Scene {
 
     /// Reads the neighbour's counters.
     pub(super) fn counters(&mut self) -> Result<api::Counters> {
-        match self.client.ask(&Request::Counters { router: Some("near".to_owned()) })? {
-            Answer::Counters(counters) => Ok(counters),
-            other => bail!("no counters, but {other:?}"),
-        }
+        Ok(self.client.counters(Some("near"))?)
     }
 
     /// Opens another connection to the run.
@@ -196,9 +188,7 @@ fn connected(stage: &mut Stage) -> Result<Client> {
 fn until_running(client: &mut Client) -> Result<()> {
     let end = Instant::now() + PATIENCE;
     loop {
-        if let Answer::Ps(status) = client.ask(&Request::Ps {})?
-            && status.routers.iter().all(|router| router.state == State::Running)
-        {
+        if client.status()?.routers.iter().all(|router| router.state == State::Running) {
             return Ok(());
         }
         ensure!(Instant::now() < end, "its routers do not come up");

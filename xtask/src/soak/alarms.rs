@@ -5,8 +5,7 @@ use std::net::SocketAddr;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail, ensure};
-use api::{Answer, Request};
+use anyhow::{Result, ensure};
 use support::{Counters, Flow, Namespace, Need, Stage};
 
 use crate::test::Spinners;
@@ -103,7 +102,7 @@ fn flows(from: &Namespace, to: &Namespace, address: [u8; 4]) -> Result<Vec<Flow>
 fn all_serve(stage: &Stage) -> Result<()> {
     let (mut client, end) = (stage.client()?, Instant::now() + PATIENCE);
     loop {
-        let Answer::Ps(status) = client.ask(&Request::Ps {})? else { bail!("no answer about routers") };
+        let status = client.status()?;
         let serves = |told: &Option<String>| told.as_deref().is_some_and(|told| told.starts_with("serving"));
         if status.routers.iter().filter(|router| serves(&router.member)).count() == MEMBERS {
             return Ok(());

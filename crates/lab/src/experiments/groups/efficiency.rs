@@ -11,7 +11,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use api::{Answer, Client, Counters, Request};
+use api::{Client, Counters};
 use host::cores;
 use vmm::probe::tsc_khz;
 
@@ -159,11 +159,11 @@ fn is_carried(offered: f64, forwarded: f64) -> bool {
 fn counted(room: &RouterRun, client: &mut Client, rate: f64, options: &Options) -> Result<Option<Carried>> {
     let length = options.step(STEP);
     let forwarded = || anyhow::Ok(room.forwarded()?.first().copied().unwrap_or_default());
-    let (before, counters, ran) = (forwarded()?, asked(client)?, cpu_time());
+    let (before, counters, ran) = (forwarded()?, client.counters(None)?, cpu_time());
     let step = step(room, &[rate], (LEAD, length), MANNER)?;
     let ran = cpu_time().saturating_sub(ran);
     sleep(REST);
-    let (after, later) = (forwarded()?, asked(client)?);
+    let (after, later) = (forwarded()?, client.counters(None)?);
     if !is_carried(step.offered_kpps(0), step.forwarded_kpps(0)) {
         return Ok(None);
     }
@@ -172,13 +172,6 @@ fn counted(room: &RouterRun, client: &mut Client, rate: f64, options: &Options) 
     let generator = ran.as_nanos() as f64 / frames;
     let each = Costs { generator, vhost: vhost * 1e9 / frames, vcpu: vcpu * 1e9 / frames };
     Ok(Some(Carried { kpps: step.forwarded_kpps(0), each }))
-}
-
-fn asked(client: &mut Client) -> Result<Counters> {
-    match client.ask(&Request::Counters { router: None })? {
-        Answer::Counters(counters) => Ok(counters),
-        other => bail!("a question about counters was answered by {other:?}"),
-    }
 }
 
 /// Frequency of the time-stamp counter.

@@ -130,7 +130,7 @@ fn trial(
         let took = loop {
             probe.turn();
             let asked = Instant::now();
-            let forwarded = has_forwarded(asks, newest)?;
+            let forwarded = has_forwarded(asks, newest);
             times.questions.push(ms(asked.elapsed()));
             if forwarded {
                 break start.elapsed();
@@ -177,13 +177,8 @@ fn ms(time: Duration) -> f64 {
 }
 
 /// Returns true if a member has forwarded frames other than probes of the group itself. There may be no such member yet.
-fn has_forwarded(client: &mut Client, member: &str) -> Result<bool> {
-    let request = Request::Counters { router: Some(member.to_owned()) };
-    match client.ask(&request) {
-        Ok(Answer::Counters(counters)) => Ok(is_forwarding(counters.counters.iter())),
-        Ok(other) => bail!("a question about counters was answered by {other:?}"),
-        Err(_) => Ok(false),
-    }
+fn has_forwarded(client: &mut Client, member: &str) -> bool {
+    client.counters(Some(member)).is_ok_and(|counters| is_forwarding(counters.counters.iter()))
 }
 
 /// Returns true if one of the counters of frames that have left members by their NICs (`core_2.far.group.passed`) is not zero.

@@ -5,7 +5,7 @@ use std::fs;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use api::{Answer, Client, Request};
+use api::Client;
 use rustix::io::Errno;
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_setaffinity};
@@ -99,10 +99,7 @@ impl RouterRun {
         if self.by.is_kernel() {
             return Ok(self.threads()?.into_iter().map(|thread| thread.name).collect());
         }
-        match self.client()?.ask(&Request::Counters { router: None })? {
-            Answer::Counters(counters) => Ok(counters.cpu_ns.into_keys().collect()),
-            other => bail!("a question about threads was answered by {other:?}"),
-        }
+        Ok(self.client()?.counters(None)?.cpu_ns.into_keys().collect())
     }
 
     /// Returns the roles of the routers' threads (`vcpu0`), by the names that the kernel knows them by, as the command tells them.
@@ -113,13 +110,8 @@ impl RouterRun {
         let known = |name: &str| name.chars().take(COMM).collect();
         let role =
             |thread: api::Thread| Some((known(&thread.name), thread.name.split_once('/')?.1.to_owned()));
-        match self.client()?.ask(&Request::Ps {})? {
-            Answer::Ps(status) => {
-                let threads = status.routers.into_iter().flat_map(|router| router.threads);
-                Ok(threads.filter_map(role).collect())
-            }
-            other => bail!("a question about routers was answered by {other:?}"),
-        }
+        let status = self.client()?.status()?;
+        Ok(status.routers.into_iter().flat_map(|router| router.threads).filter_map(role).collect())
     }
 }
 
@@ -131,10 +123,7 @@ pub(super) fn client_of(supervisor: u32) -> Result<Client> {
     let runs = api::folder::base()?.join("runs");
     let sockets = api::folder::sockets(&runs).context("cannot read the folder of the runs")?;
     let mut clients = sockets.iter().filter_map(|(_, socket)| Client::connect(socket, ANSWER).ok());
-    let is_ours = |client: &mut Client| match client.ask(&Request::Ps {}) {
-        Ok(Answer::Ps(status)) => status.pid == supervisor,
-        _ => false,
-    };
+    let is_ours = |client: &mut Client| client.status().is_ok_and(|status| status.pid == supervisor);
     clients.find_map(|mut client| is_ours(&mut client).then_some(client)).context("the run does not answer")
 }
 

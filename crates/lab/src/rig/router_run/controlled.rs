@@ -86,10 +86,7 @@ impl ControlledRun {
     /// # Errors
     /// The run does not answer.
     pub(crate) fn counters(&mut self) -> Result<BTreeMap<String, u64>> {
-        match self.client.ask(&Request::Counters { router: None })? {
-            Answer::Counters(counters) => Ok(counters.counters),
-            other => bail!("no counters, but {other:?}"),
-        }
+        Ok(self.client.counters(None)?.counters)
     }
 
     /// Ethernet address of a router's NIC.

@@ -28,10 +28,7 @@ impl RouterRun {
     /// Returns the status of each router that is called like the group, this, and a number.
     fn numbered(&self, client: &mut Client, part: &str) -> Result<Vec<RouterStatus>> {
         let group = self.router(0);
-        match client.ask(&Request::Ps {})? {
-            Answer::Ps(status) => Ok(of_group(status.routers, (&group, part))),
-            other => bail!("a question about routers was answered by {other:?}"),
-        }
+        Ok(of_group(client.status()?.routers, (&group, part)))
     }
 
     /// Waits until the group has exactly this many members and all of them serve; returns their status.
