@@ -67,7 +67,8 @@ pub struct CaptureEnd {
 pub type Outcome = Result<Answer, Error>;
 
 /// Error of a request: one line that says what is wrong and how to correct it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+#[error("{message}")]
 #[serde(deny_unknown_fields)]
 pub struct Error {
     /// Error message.
@@ -81,14 +82,6 @@ impl Error {
         Self { message: if message.contains('\n') { message.replace('\n', " ") } else { message } }
     }
 }
-
-impl std::fmt::Display for Error {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-impl std::error::Error for Error {}
 
 /// Counters and CPU times of threads at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -11,7 +11,6 @@
 //! echo         time of the data plane, time of bfdd (8 each)
 //! ```
 
-use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::packet::{LEN, State};
@@ -93,31 +92,15 @@ pub struct Wanted {
 }
 
 /// Reason why the messages cannot be read on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// Another version.
+    #[error("expected version {VERSION} of bfdd's data plane protocol, found {0}: use FRR 8.4 to 10")]
     Version(u8),
     /// A length that a message cannot have.
+    #[error("expected a message of bfdd of {HEADER} to {LONGEST} octets, found {0}")]
     Length(u16),
 }
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Version(is) => {
-                write!(
-                    f,
-                    "expected version {VERSION} of bfdd's data plane protocol, found {is}: use FRR 8.4 to 10"
-                )
-            }
-            Self::Length(is) => {
-                write!(f, "expected a message of bfdd of {HEADER} to {LONGEST} octets, found {is}")
-            }
-        }
-    }
-}
-
-impl std::error::Error for Error {}
 
 /// Cuts bfdd's stream into messages, whatever pieces it arrives in.
 #[derive(Debug, Default)]

@@ -10,8 +10,6 @@
 //! |                 Required Min Echo RX Interval                 |
 //! ```
 
-use std::fmt;
-
 /// Octets of a packet without authentication.
 pub const LEN: usize = 24;
 /// Octets of the shortest packet with authentication.
@@ -124,33 +122,24 @@ pub struct Packet {
 }
 
 /// Reason why octets are no control packet that may be taken (RFC 5880, 6.8.6).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// There are fewer octets than its length says or needs.
+    #[error("the packet is shorter than its length field says or a control packet is")]
     Short,
     /// It is of another version.
+    #[error("the packet is not of version 1")]
     Version,
     /// Its multiplier is 0.
+    #[error("the detection multiplier is 0")]
     Multiplier,
     /// It is for several receivers.
+    #[error("the multipoint bit is set")]
     Multipoint,
     /// It names no session of its sender, or none of ours though it is up.
+    #[error("a discriminator is 0 that must not be")]
     Discriminator,
 }
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Short => "the packet is shorter than its length field says or a control packet is",
-            Self::Version => "the packet is not of version 1",
-            Self::Multiplier => "the detection multiplier is 0",
-            Self::Multipoint => "the multipoint bit is set",
-            Self::Discriminator => "a discriminator is 0 that must not be",
-        })
-    }
-}
-
-impl std::error::Error for Error {}
 
 impl Packet {
     /// Reads the payload of a UDP datagram.

@@ -1,7 +1,5 @@
 //! Framing of FPM: a header of four octets (version, type, length of the whole frame in network order), then netlink messages.
 
-use std::fmt;
-
 /// Octets of a frame's header.
 pub const HEADER: usize = 4;
 /// Version of the protocol (`FPM_PROTO_VERSION`).
@@ -14,38 +12,18 @@ const LONGEST: usize = u16::MAX as usize;
 const BUFFER: usize = 256 << 10;
 
 /// Reason why the stream cannot be read on. Where the next frame starts is unknown: the connection has to be closed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Broken {
     /// Another version of the protocol.
+    #[error("expected FPM version {VERSION}, found {0}: start FRR's zebra with `-M dplane_fpm_nl`")]
     Version(u8),
     /// Another type of frame, such as protobuf (2).
+    #[error("expected FPM frames with netlink messages, found type {0}: start zebra with `-M dplane_fpm_nl`")]
     Kind(u8),
     /// A length that does not even cover the header.
+    #[error("expected an FPM frame of at least {HEADER} octets, found {0}: the connection is closed")]
     Length(u16),
 }
-
-impl fmt::Display for Broken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Version(is) => write!(
-                f,
-                "expected FPM version {VERSION}, found {is}: start FRR's zebra with `-M dplane_fpm_nl`"
-            ),
-            Self::Kind(is) => {
-                write!(
-                    f,
-                    "expected FPM frames with netlink messages, found type {is}: start zebra with `-M dplane_fpm_nl`"
-                )
-            }
-            Self::Length(is) => write!(
-                f,
-                "expected an FPM frame of at least {HEADER} octets, found {is}: the connection is closed"
-            ),
-        }
-    }
-}
-
-impl std::error::Error for Broken {}
 
 /// Buffer that cuts a stream into frames, whatever pieces it arrives in.
 pub struct Frames {

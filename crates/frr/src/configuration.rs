@@ -1,6 +1,5 @@
 //! Configuration of FRR as a file or folder of the host.
 
-use std::fmt;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -22,16 +21,9 @@ pub struct Configuration {
 }
 
 /// Configuration that cannot be used, in one line that names the file.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
 pub struct Unusable(String);
-
-impl fmt::Display for Unusable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Unusable {}
 
 impl Configuration {
     /// Reads a file, or `frr.conf` of a folder.

@@ -39,22 +39,12 @@ pub struct House {
 }
 
 /// What could not be made.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("expected to be able to {what}, found: {why}; it takes root's rights")]
 pub struct NoHouse {
     what: String,
+    #[source]
     why: io::Error,
-}
-
-impl fmt::Display for NoHouse {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "expected to be able to {}, found: {}; it takes root's rights", self.what, self.why)
-    }
-}
-
-impl std::error::Error for NoHouse {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        Some(&self.why)
-    }
 }
 
 impl House {

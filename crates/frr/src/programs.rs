@@ -1,6 +1,5 @@
 //! Programs of FRR on this host, and their command lines.
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -27,20 +26,12 @@ pub struct Programs {
 }
 
 /// Program that was not found.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("expected FRR's `{program}` in {looked_in}, found none: install the Debian package `frr`")]
 pub struct Missing {
     program: String,
     looked_in: String,
 }
-
-impl fmt::Display for Missing {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { program, looked_in } = self;
-        write!(f, "expected FRR's `{program}` in {looked_in}, found none: install the Debian package `frr`")
-    }
-}
-
-impl std::error::Error for Missing {}
 
 /// Command line.
 #[derive(Clone, Debug, PartialEq, Eq)]

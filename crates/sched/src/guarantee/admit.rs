@@ -1,7 +1,5 @@
 //! Admission control of promised rates.
 
-use std::fmt;
-
 use super::model::{Basis, Cost};
 
 /// Tolerance for rounding of shares where they are carried out.
@@ -51,20 +49,13 @@ impl Promise {
 }
 
 /// Refusal of a rate: one line, with the arithmetic.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("{line}")]
 pub struct Refusal {
     /// Name of the router.
     pub router: String,
     line: String,
 }
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(&self.line)
-    }
-}
-
-impl std::error::Error for Refusal {}
 
 /// Part of each core that `asked` takes, if it fits beside the promises `held`. A promise to the same router
 /// among those is the one that it replaces.
