@@ -154,7 +154,7 @@ fn page(
     within: Option<&str>,
     after: Option<&str>,
 ) -> Result<(Vec<ControlRoute>, bool)> {
-    let after = after.map(prefix).transpose()?;
+    let after = after.map(network_of).transpose()?;
     let mut routes: Vec<ControlRoute> = match within {
         Some(network) => {
             let found = rib.within(MAIN, network_of(network)?, after);
