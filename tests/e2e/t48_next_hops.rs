@@ -229,7 +229,9 @@ fn has_ipv6_alone(gateway: &Namespace, link: &str) {
     // It keeps asking until the router uses its address.
     gateway.set(&format!("net.ipv6.neigh.{link}.mcast_solicit"), "60").expect("set");
     gateway.ip(&["address", "add", "203.0.113.2/32", "dev", "lo"]).expect("an address");
-    gateway.ip(&["route", "replace", "default", "via", "inet6", "fe80::1", "dev", link]).expect("a route");
+    gateway
+        .ip(&["-4", "route", "replace", "default", "via", "inet6", "fe80::1", "dev", link])
+        .expect("a route");
 }
 
 /// Sends one ping to the far host; returns true if it is answered within a second.

@@ -209,10 +209,10 @@ pub const LIMITS: &[Limit] = &[
     takes("container-boot/kernel/bridge", 5.0),
     takes("container-memory/kernel/veth/100-routers", 0.5),
     // What a protected one forwards of its load beside an overloaded one on its core.
-    limit("container-isolation/64/kernel/veth/vr1-overloaded/shares", "median", 0.99, f64::INFINITY),
-    limit("container-isolation/64/kernel/veth/vr1-overloaded/guarantee", "median", 0.99, f64::INFINITY),
-    limit("container-isolation/64/kernel/veth/vr2-overloaded/shares", "median", 0.99, f64::INFINITY),
-    limit("container-isolation/64/kernel/veth/vr2-overloaded/guarantee", "median", 0.99, f64::INFINITY),
+    limit("container-protected/64/kernel/veth/vr1-overloaded/shares", "median", 0.99, f64::INFINITY),
+    limit("container-protected/64/kernel/veth/vr1-overloaded/guarantee", "median", 0.99, f64::INFINITY),
+    limit("container-protected/64/kernel/veth/vr2-overloaded/shares", "median", 0.99, f64::INFINITY),
+    limit("container-protected/64/kernel/veth/vr2-overloaded/guarantee", "median", 0.99, f64::INFINITY),
     // A member that comes or goes at 0.9 of what its group carries: percent of the frames lost in a second of load, and flows reordered of
     // those that stay where they are.
     takes("group-change/parallel/64/added", 0.1),

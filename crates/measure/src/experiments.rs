@@ -96,7 +96,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
     Experiment { name: "bfd-flood", words: &["bfd-flood", "--repeat", "1"], timed: false },
     Experiment { name: "container-by-hand", words: &["container-by-hand"], timed: true },
     Experiment { name: "container-eight", words: &["container-eight"], timed: true },
-    Experiment { name: "container-isolation", words: &CONTAINER_PROTECTED, timed: false },
+    Experiment { name: "container-protected", words: &CONTAINER_PROTECTED, timed: false },
     Experiment { name: "container-boot", words: &["container-boot", "--repeat", "1"], timed: false },
     Experiment { name: "container-memory", words: &["container-memory", "--repeat", "1"], timed: false },
     Experiment { name: "group-change", words: &["group-change", "--repeat", "1"], timed: false },

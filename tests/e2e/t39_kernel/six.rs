@@ -246,7 +246,7 @@ fn an_ipv4_route_has_a_gateway_without_ipv4() {
     east.ip(&["address", "add", &format!("{EAST}/64"), "dev", "t39e"]).expect("an address");
     east.ip(&["address", "add", "203.0.113.2/32", "dev", "lo"]).expect("an address");
     east.set("net.ipv6.neigh.t39e.mcast_solicit", "60").expect("set");
-    let back = ["route", "add", "default", "via", "inet6", "2001:db8:2::1", "dev", "t39e"];
+    let back = ["-4", "route", "add", "default", "via", "inet6", "2001:db8:2::1", "dev", "t39e"];
     east.ip(&back).expect("a route");
     let answers = || {
         let mut ping = world.west.command("busybox");

@@ -25,8 +25,8 @@ use crate::experiments::control::capacity::{LITTLE, best};
 use crate::experiments::control::isolation::Overload;
 use crate::rig::router_run::{File, Forwarder, Link, RouterRun, StateDirectory, threaded};
 
-/// Name of the experiment, and unit of its samples.
-const NAMES: (&str, &str) = ("container-isolation", "kept");
+/// Unit of the samples.
+const UNIT: &str = "kept";
 /// Reservation of each of the victim's threads: short periods, because the ring of a pair is full after a quarter of a millisecond. Of its
 /// two threads the one behind the load works, and gets what the other one has reserved and does not use.
 const RESERVED: &str =
@@ -98,7 +98,7 @@ impl Control {
 /// # Errors
 /// There are not two CPUs.
 pub(in crate::experiments) fn cases(options: &Options) -> Result<Vec<Case>> {
-    each(options, &[Engine::Kernel, Engine::Lxc], &Control::ALL)
+    each("container-isolation", options, &[Engine::Kernel, Engine::Lxc], &Control::ALL)
 }
 
 /// Returns the cases of engine kernel in which the victim has twice the weight or a guarantee.
@@ -106,16 +106,21 @@ pub(in crate::experiments) fn cases(options: &Options) -> Result<Vec<Case>> {
 /// # Errors
 /// There are not two CPUs.
 pub(in crate::experiments) fn protected(options: &Options) -> Result<Vec<Case>> {
-    each(options, &[Engine::Kernel], &[Control::Shares, Control::Guarantee])
+    each("container-protected", options, &[Engine::Kernel], &[Control::Shares, Control::Guarantee])
 }
 
-fn each(options: &Options, engines: &[Engine], controls: &[Control]) -> Result<Vec<Case>> {
+fn each(
+    experiment: &'static str,
+    options: &Options,
+    engines: &[Engine],
+    controls: &[Control],
+) -> Result<Vec<Case>> {
     let mut cases = Vec::new();
     for engine in engines.iter().copied() {
         for overloaded in 0..ROUTERS {
             for control in controls.iter().copied() {
                 let overload = Overload { routers: ROUTERS, overloaded };
-                cases.push(Contended { engine, overload, control }.case(options)?);
+                cases.push(Contended { engine, overload, control }.case(experiment, options)?);
             }
         }
     }
@@ -131,7 +136,7 @@ struct Contended {
 }
 
 impl Contended {
-    fn case(self, options: &Options) -> Result<Case> {
+    fn case(self, experiment: &'static str, options: &Options) -> Result<Case> {
         let cpus = (options.cpu(0)?, options.cpu(1)?);
         let name = format!("{}/{}", options.frame, self.name());
         let options = options.clone();
@@ -139,7 +144,7 @@ impl Contended {
             cores::pin(cpus.0)?;
             self.repetition(&options, cpus.1)
         };
-        Ok(Experiment::unbuilt(NAMES, name, slice).whole().between(cpus).into())
+        Ok(Experiment::unbuilt((experiment, UNIT), name, slice).whole().between(cpus).into())
     }
 
     fn name(self) -> String {
