@@ -295,8 +295,10 @@ mod all {
         world.stream_both_ways();
         solicitations_are_answered_once(&world);
         // With the only one here stopped, all flows go by the other host.
+        let watch = PacketSocket::open(&world.west, "t43s-west").expect("a socket");
         said_at(&world.stage, &["stop", "duo_0"]);
         all_resume(&flows);
+        assert!(watch.find(QUIET, is_farewell).is_none(), "the group is still the router of hosts");
         world.pings(OWN, 64);
         world.pings(EAST, 63);
         let before = here(&world.counters());

@@ -235,7 +235,7 @@ impl Instance {
         self.halt(name)
     }
 
-    /// Returns true if a router is a member of a group, and other members run or have processes of their own.
+    /// Returns true if a router is a member of a group, and other members run, have processes of their own, or forward elsewhere.
     fn has_other_members(&self, name: &str) -> bool {
         let own = self.slots.iter().map(|slot| &slot.plan).find(|router| router.name == name);
         let running = self.slots.iter().filter(|slot| slot.run.is_some()).map(|slot| &slot.plan);
@@ -243,6 +243,7 @@ impl Instance {
         let mut others = running.chain(apart).filter(|router| router.name != name);
         own.and_then(config::Router::membership).is_some_and(|(group, _)| {
             others.any(|other| other.membership().is_some_and(|(of, _)| of == group))
+                || self.context.ensembles.is_served_elsewhere(group)
         })
     }
 

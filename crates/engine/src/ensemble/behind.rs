@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use frame::{Mac, arp, ethernet, vlan};
+use frame::{Mac, arp, ethernet, icmpv6, ipv6, nd, vlan};
 use group::probe;
 use port::{Frame, Sink};
 
@@ -20,6 +20,9 @@ use super::{Core, packet_of};
 /// Offset of the target hardware address in an ARP packet.
 const TARGET: usize = 18;
 const _: () = assert!(TARGET + 6 <= arp::LEN);
+/// Offset of the type of an ICMPv6 message in a frame without tags, and of the lifetime in a router advertisement.
+const ICMP: usize = ethernet::HEADER + ipv6::HEADER;
+const LIFETIME: usize = ICMP + icmpv6::HEADER - 2;
 /// Octets of the shortest frame with the maximum number of tags.
 const SHORTEST_TAGGED: usize = ethernet::SHORTEST + vlan::MOST * vlan::TAG;
 
@@ -65,9 +68,23 @@ impl Core {
     /// Handles a neighbour discovery message that a member served elsewhere has sent to a balancer.
     pub(super) fn hears_discovery_behind(&self, nic: usize, frame: &Frame<'_>) {
         let sender = self.sender(nic, frame);
-        if !sender.is_some_and(|member| self.hears_discovery_of((member.number, nic), frame)) {
+        let hears = |member: Arc<Member>| {
+            self.keeps_last_advert(nic, frame) || self.hears_discovery_of((member.number, nic), frame)
+        };
+        if !sender.is_some_and(hears) {
             self.ignores_discovery(nic);
         }
+    }
+
+    /// Keeps the last router advertisement of a member on another host that is stopped (RFC 4861, 6.2.5): it would take the default router
+    /// from hosts although the group goes on. Returns true if the frame is one.
+    pub(super) fn keeps_last_advert(&self, nic: usize, frame: &Frame<'_>) -> bool {
+        let Some(link) = self.links.get(nic).filter(|link| link.is_default_router) else { return false };
+        let octets = frame.octets();
+        let is_last =
+            octets.read::<1>(ICMP) == Some([nd::ROUTER_ADVERT]) && octets.read::<2>(LIFETIME) == Some([0, 0]);
+        link.counters.nd_kept.add_shared(u64::from(is_last));
+        is_last
     }
 
     /// Returns the member whose Ethernet address at a NIC is the source of a frame.

@@ -241,6 +241,16 @@ impl Ensembles {
         self.running().into_iter().filter(|ensemble| ensemble.core.machines.is_some()).flat_map(of).collect()
     }
 
+    /// Returns true if a member of a group that is a kernel router or on another host forwards.
+    pub(crate) fn is_served_elsewhere(&self, group: &str) -> bool {
+        let serves = |ensemble: &Ensemble| {
+            let members = ensemble.core.live().into_values();
+            let mut elsewhere = members.filter(|member| ensemble.group.is_elsewhere(&member.name));
+            elsewhere.any(|member| ensemble.core.is_serving(member.number))
+        };
+        self.running().iter().any(|ensemble| ensemble.group.name == group && serves(ensemble))
+    }
+
     /// Returns the gateways that members with one route table should avoid, for each group for which they have changed since the last call.
     pub(crate) fn take_gateways(&self) -> Vec<(String, BTreeSet<Gateway>)> {
         let running = self.running();

@@ -51,6 +51,8 @@ pub(super) struct Link {
     /// Name of the NIC.
     pub(super) nic: String,
     pub(super) mac: frame::Mac,
+    /// True if members advertise the group as a default router in frames without a tag.
+    pub(super) is_default_router: bool,
     /// Number of its VRF.
     pub(super) vrf: usize,
     /// Source address of probes that enter members by it, which their reverse-path filter accepts.
@@ -115,6 +117,7 @@ impl Link {
         Ok(Self {
             nic: nic.name.clone(),
             mac,
+            is_default_router: nic.six.advertise.as_ref().is_some_and(|own| own.lifetime != 0),
             vrf: number.map_or(0, |number| group.pattern.table_of(number)),
             probes_from: match (nic.reverse_path, number) {
                 (ReversePath::Strict, Some(number)) => probe::strict_source(number as u8),

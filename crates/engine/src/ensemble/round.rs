@@ -308,6 +308,11 @@ impl Core {
         u16::try_from(self.lead.load(Ordering::Relaxed)).ok()
     }
 
+    /// Returns true if a member forwards, so that it gets frames.
+    pub(super) fn is_serving(&self, number: u16) -> bool {
+        self.board().serves(number)
+    }
+
     /// Ends the rounds that are due, and begins the next ones; returns when to call again, if there are members.
     pub(super) fn round(&self, now: Duration) -> Option<Duration> {
         let due = self.round_of_machines(now);

@@ -1,7 +1,7 @@
 //! IPv6 of members that run elsewhere: kernel routers, and back ends on other hosts.
 
 use frame::ipv6;
-use frame::nd::{Advert, Solicit};
+use frame::nd::{Advert, AdvertOptions, RouterAdvert, Solicit};
 
 use super::*;
 
@@ -140,6 +140,36 @@ fn discovery_of_a_stranger_behind_balancers_leaves_by_no_link() {
     let passed = balancers.iter().map(|balancer| balancer.passed.load(Ordering::Relaxed));
     assert_eq!((passed.sum::<u64>(), bench.counted("core.w.group.nd_asked")), (0, 0));
     drop((members, balancers));
+}
+
+#[test]
+fn the_last_advertisement_of_a_back_end_elsewhere_stays_behind_balancers() {
+    for (ra, is_kept) in [("", false), ("[group.nic.ra]\n", true), ("[group.nic.ra]\nlifetime = 0\n", false)]
+    {
+        let bench =
+            bench_of(&file(TUNNELS).replace("'2001:db8::1/64']\n", &format!("'2001:db8::1/64']\n{ra}")));
+        let balancers = [0, 1].map(|number| bench.balancer(number));
+        let core = bench.ensemble().core.clone();
+        let [group, mac] = bench.stations(FAR);
+        let options = AdvertOptions { mac, mtu: None, prefixes: &[], dns: (&[], 0) };
+        let stations = (mac, ipv6::group_mac(ipv6::ALL_NODES));
+        let ends = (ipv6::link_local(group), ipv6::ALL_NODES);
+        let keeps = |lifetime: u16| {
+            let advert = RouterAdvert { lifetime, ..RouterAdvert::default() };
+            let mut octets = nodes::spoken(stations, ends, |payload| advert.write(&options, payload));
+            core.keeps_last_advert(0, &Frame::new(Bytes::from_slice(&mut octets)))
+        };
+        let counted = || bench.counted("core.w.group.nd_kept");
+        let before = counted();
+        assert_eq!(
+            (keeps(1800), keeps(0), counted() - before),
+            (false, is_kept, u64::from(is_kept)),
+            "{ra:?}"
+        );
+        let mut solicit = solicitation(mac, OWN, HOST);
+        assert!(!core.keeps_last_advert(0, &Frame::new(Bytes::from_slice(&mut solicit))));
+        drop(balancers);
+    }
 }
 
 #[test]
