@@ -22,6 +22,9 @@ pub(super) use message::{LONGEST, Message, Said, Spoken, advertise_as, spoken};
 const TRIED: Duration = Duration::from_secs(1);
 /// Time after the start of its own duplicate address detection in which a member may take another station's claim for an objection.
 const IN_TRIAL: Duration = Duration::from_secs(2);
+/// Time after which it is reported again that another station has an address for which duplicate address detection was repeated: members
+/// and stations could repeat it without end.
+const REPORTED_AGAIN: Duration = Duration::from_secs(5);
 /// Average interval of router solicitations that are passed to a member, and how far ahead of it they may be, so 16 at once: a member has
 /// room for more frames than these, and its advertisements are for all hosts.
 const ROUTER_SOLICITS: Duration = Duration::from_millis(50);
@@ -132,7 +135,8 @@ impl Nodes {
         self.own.iter().map(|own| own.ip).collect()
     }
 
-    /// Takes the own addresses that another station has and that were not reported since their last duplicate address detection.
+    /// Takes the own addresses that another station has and that were not reported since their last duplicate address detection, or shortly
+    /// before it.
     pub(super) fn take_lost(&mut self) -> Vec<u128> {
         let lost = self.own.iter_mut().filter(|own| own.is_lost() && !own.is_told);
         let told = lost.map(|own| {
@@ -272,10 +276,12 @@ impl Nodes {
     /// Handles duplicate address detection for an own address, by a member or by the group in place of members that do none.
     pub(super) fn tried_by_member(&mut self, target: u128, now: Duration) -> Heard {
         let Some(own) = self.own.iter_mut().find(|own| own.ip == target) else { return Heard::default() };
+        let is_soon = own.tried.is_some_and(|tried| now.saturating_sub(tried) < REPORTED_AGAIN);
         own.tried = Some(now);
         match own.trial {
             Trial::None | Trial::Lost => {
-                (own.trial, own.is_told) = (Trial::At(now), false);
+                own.trial = Trial::At(now);
+                own.is_told &= is_soon;
                 Heard::of(Fate::GoesOn)
             }
             Trial::At(_) => Heard::default(),

@@ -45,6 +45,9 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
         let nic = usize::from(nic);
         let Some(source) = self.link_local(nic) else { return };
         let Ok((link, rest)) = ethernet::Header::parse(frame) else { return };
+        if !link.source.is_station() {
+            return;
+        }
         let packet = rest.get(..header.total_len()).unwrap_or(rest);
         let letter = Letter { nic, to: link.source, source, destination: header.source, is_report: false };
         let redirect = Redirect { target, target_mac, destination: header.destination, packet };
