@@ -288,9 +288,9 @@ impl Nodes {
         }
     }
 
-    /// Handles a member's solicitation for an address from one of its own.
+    /// Handles a member's solicitation for an address from one of its own. A kernel router solicits although another station has them all.
     fn asked_by(&mut self, (member, by): (u16, u128), ip: u128, is_known: bool, now: Duration) -> Heard {
-        if self.position(ip).is_some() || self.is_anycast(ip) {
+        if !self.takes_part() || self.position(ip).is_some() || self.is_anycast(ip) {
             return Heard::default();
         }
         let Asked { goes_on, mac } = self.known.ask((member, ip), is_known, now);

@@ -178,6 +178,18 @@ fn an_address_that_another_station_has_is_told_once_each_time_that_it_is_tried()
     assert!(nodes.take_lost().is_empty());
 }
 
+#[test]
+fn without_an_address_of_its_own_the_group_asks_nobody() {
+    let mut nodes = nodes();
+    assert_eq!(ask(&mut nodes, 0, HOST, ms(0)).fate, Fate::GoesOn);
+    for ip in nodes.addresses() {
+        assert_eq!(nodes.tried_by_member(ip, ms(1)), Heard::of(Fate::GoesOn));
+        assert_eq!(nodes.hear_network(&advert_of(ip), ms(2)).fate, Fate::ToAll);
+    }
+    assert!(!nodes.takes_part());
+    assert_eq!(ask(&mut nodes, 0, HOST, ms(60_000)), Heard::default());
+}
+
 /// A station says that it has this address.
 fn advert_of(target: u128) -> Message {
     advert((target, NEAR), true)
