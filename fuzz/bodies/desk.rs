@@ -1,5 +1,5 @@
 //! The desk of a member of a group, written by a fuzzer between the host's looks. Finds panics, looks that read more than they may, and
-//! questions that nobody asked.
+//! questions that were never asked.
 
 use bootinfo::{Desk, Hearers, MAX_VCPUS, Question};
 use ring::questions::Words;

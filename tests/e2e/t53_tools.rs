@@ -1,6 +1,6 @@
 //! Objective: what people use on a network works through a router, in both families: traceroute, mtr and tracepath across a step of
 //! the MTU, the ndisc6 tools, a radvd beside it, iperf3 with large packets. Floods of neighbour discovery and of router
-//! advertisements disturb nobody, and of two stations with one address the later one notices.
+//! advertisements disturb no traffic, and of two stations with one address the later one notices.
 
 use std::net::Ipv6Addr;
 use std::process::Command;

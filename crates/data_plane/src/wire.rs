@@ -3,11 +3,11 @@
 //!
 //! ```text
 //!                     +-- counters: answered at once, by the link's own thread
-//!  link --> [attend] -+-- answers to what was asked here --> whoever asked
+//!  link --> [attend] -+-- answers to what was asked here --> the thread that asked
 //!                     +-- orders, in their order ----------> [next] the data plane's main thread
 //! ```
 //!
-//! An order may take its time: a firmware boots, a thread ends. Counters are reported meanwhile all the same.
+//! An order may take its time: a firmware boots, a thread ends. Counters are reported meanwhile.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};

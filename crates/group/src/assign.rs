@@ -2,7 +2,7 @@
 //!
 //! A frame's place follows from its flow and never changes; its member follows from the place. Each member has as many places as its
 //! weight is worth, rounded down or up. When members come, go or change their weight, as few places change hands as that allows, and of
-//! those that could, the ones with the least load: a flow that nobody sends at the moment cannot be reordered.
+//! those that could, the ones with the least load: a flow without frames at the moment cannot be reordered.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

@@ -1,9 +1,9 @@
-//! Health of members, judged by what passes through them, not by what they say of themselves.
+//! Health of members, judged by the frames and probes that pass through them, not by what they report.
 //!
 //! In each round a probe is sent through every member, on the way that frames take. A round is good for a member if its probe has come
 //! back, or if frames have left it. Three bad rounds in a row, and it gets no frames; three good ones, and it gets them again; bad for
-//! much longer, and it is given up. Nobody is blamed for a round in which the judge itself came late: whoever stopped it has most likely
-//! stopped the members, too.
+//! much longer, and it is given up. A round in which the judge itself came late counts against no member: whatever delayed it has most
+//! likely delayed the members, too.
 //!
 //! After such a round counting begins anew: what was missed before it may have had the same reason. The number of such rounds is bounded
 //! until the next sign of life, because a judge that is late again and again would otherwise never find a member that is dead. Such a sign

@@ -1,4 +1,4 @@
-//! Groups: many routers that are one router to everybody outside. This crate decides, and does nothing: it opens no descriptor,
+//! Groups: many routers that look like one from outside. This crate decides, and does nothing: it opens no descriptor,
 //! starts no thread and reads no clock. Time is handed in, as what has passed since some moment.
 //!
 //! ```text
@@ -10,7 +10,7 @@
 //! * [`member`]: members, and their states;
 //! * [`assign`]: places (buckets, queues) that members have, of which a change moves as few as can be;
 //! * [`rounds`]: the order of members where frames are dealt out one by one;
-//! * [`health`]: who is alive, by frames that pass and by probes that come back;
+//! * [`health`]: which members are alive, by frames that pass and by probes that come back;
 //! * [`probe`]: what a probe looks like, so that any router forwards it;
 //! * [`scale`]: how many members a load needs;
 //! * [`rolling`]: a restart of all members without loss.

@@ -2,8 +2,8 @@
 //!
 //! A probe enters a NIC of a member as any frame does. The host has given the member a route for it, out of the next NIC, and a static
 //! neighbour, so that a member that forwards sends it there, and knows nothing of it: firmware, namespaces and containers are probed
-//! alike. Who takes frames from the member knows a probe by the neighbour's address ([`BACK`]) and keeps it. One through each NIC has all
-//! rings of a member in its way; a NIC whose cable is out is left out.
+//! alike. The thread that takes frames from the member knows a probe by the neighbour's address ([`BACK`]) and keeps it. With one through
+//! each NIC all rings of a member are probed; a NIC whose cable is out is left out.
 //!
 //! ```text
 //!  NIC 0 in --> [ route 192.0.0.2/32 -> NIC 1, neighbour 02:70:72:6f:62:65 ] --> NIC 1 out
@@ -18,8 +18,8 @@
 //! a strict reverse-path filter has a source of 192.0.0.32/28, of that block as well, to which a route leads back by that NIC alone; all
 //! others come from 192.0.0.8.
 //!
-//! The key is one of the run, which nobody outside sees, so that nobody outside can answer for a member. A member sees it: one that lies is
-//! alive, and its frames are lost; what it forwards is counted elsewhere.
+//! The key is one of the run, which is not visible outside, so that no other station can answer for a member. A member sees it: one that
+//! lies is alive, and its frames are lost; what it forwards is counted elsewhere.
 
 use frame::{Mac, ethernet, ipv4, udp};
 

@@ -4,9 +4,9 @@
 //!  for each member:  Drain --> (its rings are empty, or it had its time) --> Restart --> (it serves) --> the next one
 //! ```
 //!
-//! A member that is the only one to serve would leave nobody meanwhile: the restart waits for one that starts or is suspect, and if there
-//! is none, another one is lent first, and leaves in the end.
-//! What does not come back stops the restart: the other members go on as they are.
+//! If only one member serves, none would serve while it restarts: the restart waits for one that starts or is suspect, and if there is
+//! none, another one is lent first, and leaves in the end. A member that does not come back stops the restart: the others go on as they
+//! are.
 
 use std::collections::VecDeque;
 use std::time::Duration;

@@ -5,8 +5,8 @@
 //!   asked: number of questions so far     words: [ number of the question mod 2^16 | question, 48 bits ] x PLACES
 //! ```
 //!
-//! The asker writes a word, then how many questions there were. It never waits, and is told nothing by this ring: who gets
-//! no answer asks again. The other party reads when it likes, a bounded number of words, each of them once. A word has the
+//! The asker writes a word, then how many questions there were. It never waits, and is told nothing by this ring: without an
+//! answer it asks again. The other party reads when it likes, a bounded number of words, each of them once. A word has the
 //! number of its question, so that one that was overwritten meanwhile counts as lost and is not taken for another one. So
 //! each question is heard once or counted as lost (`tests/questions_loom.rs`). An asker that breaks the rules spoils its own
 //! questions, and nothing else.

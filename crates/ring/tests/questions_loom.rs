@@ -1,4 +1,4 @@
-//! No question is lost without being counted, and none is heard twice or in another's place: an asker and who hears it, in
+//! No question is lost without being counted, and none is heard twice or in another's place: an asker and a hearer, in
 //! every order, on a memory that reorders as much as the language allows; and the model fails, as it must, where the number
 //! of questions is told without order.
 //!

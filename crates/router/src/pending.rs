@@ -9,7 +9,7 @@
 //!   held   if all are taken, the source that has most loses its oldest packet
 //! ```
 //!
-//! So whoever scans a network loses its own packets, and a host that another source addresses first is found meanwhile.
+//! So a host that scans a network loses its own packets, and a host that another source addresses first is found meanwhile.
 
 mod pace;
 

@@ -1,4 +1,4 @@
-//! What changes at a NIC is seen by FRR, whoever changes it; and what is sorted out of its frames is what its shadow carries.
+//! FRR sees each change at a NIC, by the file, by `set` or from outside; and its shadow carries as many frames as were sorted out for it.
 
 use std::thread::JoinHandle;
 

@@ -1,4 +1,4 @@
-//! A capture into a pipe that nobody reads loses frames of that capture, and delays nothing else.
+//! A capture into a pipe without a reader loses frames of that capture, and delays nothing else.
 
 use std::fs::File;
 use std::io::Write;

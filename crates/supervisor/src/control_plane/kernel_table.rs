@@ -1,4 +1,4 @@
-//! Routes of a kernel router. Its kernel forwards by them, so nobody has to be told of changes: they are read when somebody asks.
+//! Routes of a kernel router. Its kernel forwards by them, so changes are not passed on: routes are read when a client asks.
 
 use std::io;
 use std::time::{Duration, Instant};

@@ -1,8 +1,8 @@
 //! Interfaces of VRRP in the namespace of a control plane: a macvlan for each virtual router, with its Ethernet address, on top of the
 //! router's own interface. vrrpd keeps it down (`protodown`), except at the master.
 //!
-//! The virtual addresses are added when vrrpd has taken an interface over, which it begins by keeping it down. Before that nobody is
-//! to answer for them. Each of them is alone in its network (/32, /128): the network's route is that of the router's own interface.
+//! The virtual addresses are added when vrrpd has taken an interface over, which it begins by keeping it down. Before that
+//! they must have no answer. Each of them is alone in its network (/32, /128): the network's route is that of the router's own interface.
 
 use std::collections::BTreeMap;
 use std::io;

@@ -1,4 +1,4 @@
-//! Rounds that the test keeps itself, at times of its own: who comes up, is late, wakes or answers nothing any more.
+//! Rounds at times that the test chooses: members that come up, are late, wake or answer nothing any more.
 
 use super::*;
 

@@ -1,8 +1,8 @@
 //! `forward-updates`: `forward` while 100,000 routes a second change their next hop, as a stream of zebra's has it: through framing,
 //! decoding, table and translation into the router's route table, in batches.
 //!
-//! In turn: with these changes, and without any; and with these changes, and with the same changes of a table that nobody reads, which
-//! takes as much of the host's CPUs.
+//! In turn: with these changes, and without any; and with these changes, and with as many of a table without readers, which take as much of
+//! the host's CPUs.
 //!
 //! Each packet goes by the old next hop or by the new one: there is no other route, so that a packet that finds neither is lost, and
 //! each one that the sink checks has to be for one of both gateways.

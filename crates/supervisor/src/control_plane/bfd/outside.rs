@@ -1,4 +1,4 @@
-//! What the sessions of BFD reach: sockets in the control namespace, and those who act on verdicts.
+//! What the sessions of BFD reach: sockets in the control namespace, and the threads that act on verdicts.
 
 use std::collections::HashMap;
 use std::io;
