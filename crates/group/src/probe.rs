@@ -13,10 +13,10 @@
 //!
 //! Nothing leads from one VRF to another: a probe leaves by a NIC of the VRF that it enters, and each has a route for errors.
 //!
-//! The addresses are of 192.0.0.0/29 and 192.0.0.8 (RFC 7335, RFC 7600), which no link outside of a host has; for NICs after the eighth of
-//! 192.0.0.16/29, which is part of a block for assignments and assigned to nothing (RFC 6890, section 2.2.2). A probe that enters a NIC with
-//! a strict reverse-path filter has a source of 192.0.0.32/28, of that block as well, to which a route leads back by that NIC alone; all
-//! others come from 192.0.0.8.
+//! The addresses are of 192.0.0.0/29 and 192.0.0.8 (RFC 7335, RFC 7600), which no link outside of a host has; for NICs after the eighth
+//! 192.0.0.16 and those after it, which are part of a block for assignments and assigned to nothing (RFC 6890, section 2.2.2). A probe that
+//! enters a NIC with a strict reverse-path filter has a source of 192.0.0.64/27, of that block as well, to which a route leads back by that
+//! NIC alone; all others come from 192.0.0.8.
 //!
 //! The key is one of the run, which is not visible outside, so that no other station can answer for a member. A member sees it: one that
 //! lies is alive, and its frames are lost; what it forwards is counted elsewhere.
@@ -30,7 +30,7 @@ pub const LEN: usize = 60;
 /// The neighbour that probes are for: where a frame for it leaves a member it is kept.
 pub const BACK: Mac = Mac([0x02, b'p', b'r', b'o', b'b', b'e']);
 /// Most NICs of a member that can be probed.
-pub const MOST_NICS: u8 = 16;
+pub const MOST_NICS: u8 = 32;
 
 /// Of NIC 0; those of the next ones follow.
 const FIRST: u32 = u32::from_be_bytes([192, 0, 0, 1]);
@@ -42,7 +42,7 @@ pub const SOURCE_NIC: u8 = (SOURCE - FIRST) as u8;
 /// Of the NIC after that: the addresses between are those of services (RFC 7723, RFC 8155), or not far from them.
 const MORE: u32 = u32::from_be_bytes([192, 0, 0, 16]);
 /// The source of probes that enter NIC 0 if that has a strict filter; those of the next ones follow.
-const FIRST_STRICT: u32 = u32::from_be_bytes([192, 0, 0, 32]);
+const FIRST_STRICT: u32 = u32::from_be_bytes([192, 0, 0, 64]);
 /// The discard service (RFC 863), for whoever captures one.
 const PORT: u16 = 9;
 /// What a probe enters with.

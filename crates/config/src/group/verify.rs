@@ -6,15 +6,17 @@ use crate::section::Section;
 
 /// Most NICs of a group, through each of which its members are probed.
 const MOST_NICS: usize = ::group::probe::MOST_NICS as usize;
-// A balancer that is a virtual machine has two NICs for each.
-const _: () = assert!(2 * MOST_NICS <= bootinfo::MAX_NICS);
+/// Most NICs of one whose balancers are virtual machines, which have two NICs for each.
+const MOST_NICS_WITH_MACHINES: usize = bootinfo::MAX_NICS / 2;
+const _: () = assert!(MOST_NICS_WITH_MACHINES <= MOST_NICS && MOST_NICS <= bootinfo::MAX_NICS);
 /// Longest name of a group, in octets: a member has it with a number, and no longer name than any router.
 const LONGEST: usize = 11;
 /// Longest name of one whose balancers are routers, in octets: they have it with a number and two letters more.
 const LONGEST_WITH_MACHINES: usize = 9;
 
-/// Most static neighbours of a group: members need some for probes, up to two for each NIC and one for each VRF ([`super::probed`]).
-const MOST_NEIGHBOURS: usize = bootinfo::MAX_NEIGHBOURS - 3 * MOST_NICS;
+/// Static neighbours that a member needs for probes of a NIC at most: up to two for each NIC, and one for each VRF ([`super::probed`]).
+const NEIGHBOURS_OF_NIC: usize = 3;
+const _: () = assert!(NEIGHBOURS_OF_NIC * MOST_NICS < bootinfo::MAX_NEIGHBOURS);
 
 /// Attachments whose queues several members can own.
 const SHARED: [&str; 6] = ["switch", "tap", "bridge", "ovs", "macvtap", "xdp"];
@@ -60,9 +62,14 @@ fn name(section: &Section<'_>, group: &Group) {
 }
 
 fn nics(section: &Section<'_>, group: &Group) {
+    let (most, what) = if group.has_machines() {
+        (MOST_NICS_WITH_MACHINES, "a group with balancer = \"vm\"")
+    } else {
+        (MOST_NICS, "a group")
+    };
     let count = group.pattern.nics.len();
-    if let Some(extra) = section.tables("nic").get(MOST_NICS).filter(|_| count > MOST_NICS) {
-        let what = format!("{count} NICs are too many for a group, which has at most {MOST_NICS}");
+    if let Some(extra) = section.tables("nic").get(most).filter(|_| count > most) {
+        let what = format!("{count} NICs are too many for {what}, which has at most {most}");
         section.fault(extra.line, "nic", what);
     }
 }
@@ -131,13 +138,13 @@ fn router(section: &Section<'_>, group: &Group) {
         refuse(key, "a group has none in this version; remove it");
     }
     let neighbours = group.pattern.neighbours.len() + group.pattern.forwarding.neighbours6.len();
-    if neighbours > MOST_NEIGHBOURS {
-        refuse(
-            "neighbour",
-            &format!(
-                "{neighbours} are too many for a group, which has at most {MOST_NEIGHBOURS}; remove some"
-            ),
+    let nics = group.pattern.nics.len().min(MOST_NICS);
+    let most = bootinfo::MAX_NEIGHBOURS - NEIGHBOURS_OF_NIC * nics;
+    if neighbours > most {
+        let what = format!(
+            "{neighbours} are too many for a group with {nics} NICs, which has at most {most}; remove some"
         );
+        refuse("neighbour", &what);
     }
     match group.pattern.engine {
         Some(Engine::Linux) => refuse(

@@ -147,9 +147,9 @@ fn probes_come_from_behind_each_nic_with_a_strict_filter() {
     let strict = filtered("strict");
     let sources: Vec<(String, usize)> =
         strict.routes[4..].iter().map(|route| (route.to.to_string(), route.nic)).collect();
-    assert_eq!(sources, [("192.0.0.33/32".to_owned(), 1)]);
+    assert_eq!(sources, [("192.0.0.65/32".to_owned(), 1)]);
     let behind = strict.neighbours.last().expect("there are some");
-    let address = Ipv4Addr::new(192, 0, 0, 33);
+    let address = Ipv4Addr::new(192, 0, 0, 65);
     assert_eq!((behind.address, behind.nic, behind.mac), (address, 1, Mac(::group::probe::BACK.0)));
     assert_eq!((strict.neighbours.len(), filtered("loose").neighbours.len()), (4, 3));
 }

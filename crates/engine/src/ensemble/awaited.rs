@@ -5,18 +5,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use group::probe;
 
 /// Bits of the NICs.
-const NICS: u64 = 0xffff;
+const NICS: u64 = 0xffff_ffff;
 // One for each NIC of a member.
 const _: () = assert!(probe::MOST_NICS as u32 <= NICS.count_ones());
 
-/// Awaited probes of a member: one more than their number, followed by a bit for each NIC by which one has entered and has not come
-/// back.
+/// Awaited probes of a member: their number, followed by a bit for each NIC by which one has entered and has not come back; without any
+/// bit none is awaited.
 #[derive(Default)]
 pub(super) struct AwaitedProbes(AtomicU64);
 
 impl AwaitedProbes {
     /// Awaits probes with this number, which are about to enter these NICs, one bit each, and no others.
-    pub(super) fn set(&self, number: u32, nics: u16) {
+    pub(super) fn set(&self, number: u32, nics: u32) {
         self.0.store(numbered(number) | u64::from(nics), Ordering::Release);
     }
 
@@ -33,9 +33,9 @@ impl AwaitedProbes {
     }
 }
 
-/// Returns a number in its place; 0 there means none.
+/// Returns a number in its place.
 const fn numbered(number: u32) -> u64 {
-    (number as u64 + 1) << NICS.count_ones()
+    (number as u64) << NICS.count_ones()
 }
 
 #[cfg(test)]
@@ -53,5 +53,8 @@ mod tests {
         assert!(!awaited.note(0, u32::MAX) && !awaited.note(2, u32::MAX));
         awaited.set(0, 0b10);
         assert!(awaited.note(1, 0));
+        awaited.set(7, u32::MAX);
+        assert!((0..31).all(|nic| !awaited.note(nic, 7)) && !awaited.note(32, 7), "one of 32 is missing");
+        assert!(awaited.note(31, 7));
     }
 }

@@ -21,8 +21,8 @@ use super::{Core, EnsembleCounters, Ensembles, News};
 const SILENT: Duration = Duration::from_secs(2);
 /// Time that a parked member has to wake before the next one is woken in its place.
 const WAKES: Duration = Duration::from_secs(1);
-// One bit for each of the two NICs that a balancer has for a link.
-const _: () = assert!(2 * probe::MOST_NICS as u32 <= u32::BITS);
+// One bit for each NIC of a member or of a balancer.
+const _: () = assert!(probe::MOST_NICS as u32 <= u32::BITS && bootinfo::MAX_NICS as u32 <= u32::BITS);
 /// Rounds after which a balancer is suspect: one less than for members, which would be blamed for it with the third.
 const MISSED_BY_BALANCER: u32 = 2;
 
@@ -390,7 +390,7 @@ impl Core {
             let octets = self.probes.frame(through, from, out, member.station(nic.into()));
             self.send_through(member, nic.into(), octets);
         }
-        bits(nics).into()
+        bits(nics)
     }
 
     /// Assigns queues and buckets to the members that serve, if these have changed, or the queues of a link have.
@@ -481,8 +481,8 @@ impl Core {
 }
 
 /// Returns these NICs as one bit each.
-fn bits(nics: &[u8]) -> u16 {
-    nics.iter().fold(0, |bits: u16, nic| bits | (1_u16 << nic))
+fn bits(nics: &[u8]) -> u32 {
+    nics.iter().fold(0, |bits: u32, nic| bits | (1_u32 << nic))
 }
 
 impl Ensembles {

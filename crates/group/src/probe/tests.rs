@@ -70,10 +70,10 @@ fn no_probe_is_for_an_address_that_is_in_use_elsewhere() {
         last
     };
     let all: Vec<u8> = (0..MOST_NICS).map(last).collect();
-    assert_eq!(all, (1..=8).chain(16..=23).collect::<Vec<_>>());
+    assert_eq!(all, (1..=8).chain(16..=39).collect::<Vec<_>>());
     assert_eq!((destination(SOURCE_NIC), SOURCE.to_be_bytes()), (SOURCE, [192, 0, 0, 8]));
     let sources: Vec<[u8; 4]> = (0..MOST_NICS).map(|nic| strict_source(nic).to_be_bytes()).collect();
-    assert_eq!(sources, (32..=47).map(|last| [192, 0, 0, last]).collect::<Vec<_>>());
+    assert_eq!(sources, (64..=95).map(|last| [192, 0, 0, last]).collect::<Vec<_>>());
     let is_martian = |nic: u8| [destination(nic), strict_source(nic)].into_iter().any(ipv4::is_martian);
     assert!(!(0..MOST_NICS).any(is_martian));
 }

@@ -272,18 +272,43 @@ fn outside_it_is_one_router() {
 fn a_group_has_as_many_nics_as_can_be_probed() {
     let nic = |n: u32| format!("[[group.nic]]\nname = \"n{n}\"\nattach = \"tap:n{n}\"\n");
     let text = |text: &str, more: u32| format!("{text}{}", (0..more).map(nic).collect::<String>());
-    let told = errors(&text(PARALLEL, 15));
-    assert!(told.contains("17 NICs are too many for a group, which has at most 16"), "{told}");
-    let plan = good(&text(&multistage("balancer = \"vm\"\n"), 14));
-    let balancer = plan.routers.last().expect("there is one");
-    assert_eq!(balancer.nics.len(), bootinfo::MAX_NICS);
-    let member = &plan.routers[0];
+    let told = errors(&text(PARALLEL, 31));
+    assert!(told.contains("33 NICs are too many for a group, which has at most 32"), "{told}");
+    let member = good(&text(PARALLEL, 30)).routers.swap_remove(0);
+    assert_eq!((member.nics.len(), member.neighbours.len()), (bootinfo::MAX_NICS, 32));
     let ways: Vec<(String, usize)> =
         member.routes[1..].iter().map(|route| (route.to.to_string(), route.nic)).collect();
-    let due = (1..=8).chain(16..=23).map(|last| format!("192.0.0.{last}/32")).zip(0_usize..);
+    let due = (1..=8).chain(16..=39).map(|last| format!("192.0.0.{last}/32")).zip(0_usize..);
     assert_eq!(ways, due.collect::<Vec<_>>(), "the eighth is for what members say of probes as well");
-    assert_eq!(member.neighbours.len(), 16);
-    let filtered = text(&multistage("balancer = \"vm\"\n"), 14)
-        .replace("[[group.nic]]\n", "[[group.nic]]\nrpf = \"strict\"\n");
-    assert_eq!(good(&filtered).routers[0].neighbours.len(), 32);
+    let filtered = text(PARALLEL, 30).replace("[[group.nic]]\n", "[[group.nic]]\nrpf = \"strict\"\n");
+    assert_eq!(good(&filtered).routers[0].neighbours.len(), 64);
+}
+
+#[test]
+fn a_balancer_that_is_a_machine_has_two_nics_for_each_of_its_group() {
+    let nic = |n: u32| format!("[[group.nic]]\nname = \"n{n}\"\nattach = \"tap:n{n}\"\n");
+    let text = |more: u32| multistage("balancer = \"vm\"\n") + &(0..more).map(nic).collect::<String>();
+    let told = errors(&text(15));
+    let due = "17 NICs are too many for a group with balancer = \"vm\", which has at most 16";
+    assert!(told.contains(due), "{told}");
+    let plan = good(&text(14));
+    let balancer = plan.routers.last().expect("there is one");
+    assert_eq!((balancer.nics.len(), plan.routers[0].nics.len()), (bootinfo::MAX_NICS, 16));
+}
+
+#[test]
+fn static_neighbours_leave_room_for_those_of_probes() {
+    let text = |most: u32| {
+        let known = |n: u32| {
+            let (address, mac) = (format!("198.51.100.{n}"), format!("02:00:00:00:00:{n:02x}"));
+            format!("[[group.neighbour]]\naddress = \"{address}\"\nmac = \"{mac}\"\n")
+        };
+        format!("{PARALLEL}{}", (2..2 + most).map(known).collect::<String>())
+    };
+    assert_eq!(good(&text(250)).routers[0].neighbours.len(), 253);
+    let told = errors(&text(251));
+    assert!(
+        told.contains("251 are too many for a group with 2 NICs, which has at most 250; remove some"),
+        "{told}"
+    );
 }
