@@ -23,6 +23,9 @@ const FLOWS: u16 = 24;
 /// Datagrams a second of each.
 const RATE: u32 = 100;
 const BRIDGE: &str = "t43v-br";
+/// A host behind a route that comes later, and the file that has it.
+const LATER: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 9);
+const LATER_FILE: &str = "later.toml";
 
 fn file(engine: &str, more: &str) -> String {
     format!(
@@ -62,8 +65,13 @@ impl World {
     }
 
     fn flows(&self) -> Vec<Flow> {
-        let start = |n| Flow::start(&self.west, &self.east, (EAST, PORT + n).into(), RATE).expect("a flow");
-        (0..FLOWS).map(start).collect()
+        self.flows_to(EAST)
+    }
+
+    /// Starts flows to an address of the host in the east.
+    fn flows_to(&self, address: Ipv4Addr) -> Vec<Flow> {
+        let start = |n| Flow::start(&self.west, &self.east, (address, PORT + n).into(), RATE);
+        (0..FLOWS).map(|n| start(n).expect("a flow")).collect()
     }
 
     fn transfers(&self, port: u16) {
@@ -227,9 +235,9 @@ fn two_virtual_machines_balance_before_three() {
     try_balancers("kvm");
 }
 
-/// Kills these one after the other, then the data plane if that is wished; returns what the run has said.
-fn try_kills(victims: &[&str], and_the_data_plane: bool) -> String {
-    let world = World::start(&file("kvm", ""));
+/// Kills these one after the other, then the data plane if that is wished; returns what the run of this file has said.
+fn try_kills(text: &str, victims: &[&str], and_the_data_plane: bool) -> String {
+    let world = World::start(text);
     world.all_serve(3, 2);
     let flows = world.flows();
     for victim in victims {
@@ -254,7 +262,7 @@ fn try_kills(victims: &[&str], and_the_data_plane: bool) -> String {
 #[test]
 fn one_that_is_killed_leaves_its_links_to_the_other_and_comes_again() {
     support::needs!(Root, Kvm, Tun, Program("ip"));
-    let said = try_kills(&["duo_lb0"], false);
+    let said = try_kills(&file("kvm", ""), &["duo_lb0"], false);
     assert!(said.contains("/duo_lb0: failed: its process (pid "), "{said}");
 }
 
@@ -303,7 +311,7 @@ mod all {
     #[test]
     fn each_that_is_killed_and_the_data_plane_leave_flows_to_others_and_come_again() {
         support::needs!(Root, Kvm, Tun, Program("ip"));
-        let said = try_kills(&["duo_lb0", "duo_1", "duo_lb1"], true);
+        let said = try_kills(&file("kvm", ""), &["duo_lb0", "duo_1", "duo_lb1"], true);
         assert!(
             said.contains("/duo_lb0: failed: its process (pid ") && said.contains("data plane died"),
             "{said}"
@@ -383,5 +391,43 @@ mod all {
         world.transfers(2);
         drop(flows);
         world.finish();
+    }
+
+    #[test]
+    fn kernel_routers_have_a_route_that_is_applied_to_their_group() {
+        support::needs!(Root, Tun, Program("ip"), Program("nsenter"));
+        let text = file("kernel", "").replace("queue_len = 4096\noffload = false\n", "");
+        let (stage, ()) =
+            Stage::start_with_names_after(RINGROAD, &text, &["--json"], |_| Ok(())).expect("it starts");
+        let world = World::around(stage);
+        world.east.ip(&["address", "add", &format!("{LATER}/32"), "dev", "t43v-east"]).expect("an address");
+        world.all_serve(3, 2);
+        let flows = world.flows();
+        let later = format!("{text}[[group.route]]\nto = '203.0.113.0/24'\nvia = '198.51.100.2'\n");
+        std::fs::write(world.stage.path(LATER_FILE), later).expect("written");
+        world.ask(&["apply", LATER_FILE, "--run", "file"]);
+        // So many flows are spread over all of them: a back end without the route would keep those that it has.
+        let by_later = world.flows_to(LATER);
+        all_resume(&by_later, "the route was applied");
+        all_resume(&flows, "a route was applied");
+        world.all_serve(3, 2);
+        drop((flows, by_later));
+        world.finish();
+    }
+}
+
+mod long {
+    use super::*;
+
+    #[test]
+    fn balancers_and_back_ends_of_the_example_are_killed_again_and_again() {
+        support::needs!(Root, Kvm, Tun, Program("ip"));
+        let text = include_str!("../../examples/multistage-vm.toml");
+        let text = text.replace("\"core\"", "\"duo\"").replace("rr-left", "t43v-west");
+        let text = text.replace("rr-right", "t43v-east");
+        // In new runs, as the pause before a start grows with each death.
+        for _ in 0..10 {
+            try_kills(&text, &["duo_lb0", "duo_0", "duo_1", "duo_lb1", "duo_2"], true);
+        }
     }
 }
