@@ -57,8 +57,9 @@ cargo xtask fuzz [--seconds N] [TARGET...]      each fuzz target for N seconds (
 cargo xtask sanitize [CRATE...]                 the tests of ring, nic, nic-port, vhost-user under AddressSanitizer (nightly)
 cargo xtask soak [--minutes N] [--rounds N]     traffic beside a hostile router (default 30 minutes), then N times SIGKILL
                                                 (default 300); the last line sums up
-cargo xtask soak --group [--seconds N]          a group of two on CPUs that real-time threads take away again and again (default an
-                                                hour); fails if a member was suspected
+cargo xtask soak --group [--multistage] [--seconds N]
+                                                a group of two, with --multistage behind two balancers, on CPUs that real-time
+                                                threads take away again and again (default an hour); fails if one was suspected
 cargo xtask attacks [--seconds N] [--binary FILE] [NAME...]
                                                 each attack for N seconds (default 60) beside a neighbour that forwards 1 Mpps,
                                                 what it costs whom; the last line sums up

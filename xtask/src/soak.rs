@@ -3,7 +3,8 @@
 //! All input must come out or be dropped under a counter's name; memory, descriptors and threads must not grow; then
 //! SIGKILL follows in more rounds than a test has time for.
 //!
-//! With `--group` it runs a group of routers on a stressed host instead, which must not suspect any of its members.
+//! With `--group` it runs a group of routers on a stressed host instead, which must not suspect any of its members; with `--multistage`
+//! one that has balancers, which it must not suspect either.
 
 mod alarms;
 mod run;
@@ -15,6 +16,7 @@ use anyhow::{Result, bail};
 
 use crate::arguments::number;
 use crate::step::{Step, release_build};
+use alarms::Kind;
 use run::Soak;
 use support::Need;
 
@@ -30,6 +32,7 @@ struct Options {
     rounds: u64,
     /// Seconds of a group on a stressed host, in the place of everything else.
     group: Option<u64>,
+    kind: Kind,
 }
 
 /// Returns the reason why a soak is not possible here.
@@ -45,7 +48,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     }
     let mut faults = Vec::new();
     if let Some(seconds) = options.group {
-        faults.extend(alarms::watch(&release_build()?, Duration::from_secs(seconds))?);
+        faults.extend(alarms::watch(&release_build()?, options.kind, Duration::from_secs(seconds))?);
     } else {
         if options.minutes > 0 {
             faults.extend(traffic(Duration::from_secs(options.minutes * 60))?);
@@ -70,16 +73,20 @@ pub(crate) fn traffic(time: Duration) -> Result<Vec<String>> {
 }
 
 fn parse(arguments: &[String]) -> Result<Options> {
-    let mut options = Options { minutes: 30, rounds: 300, group: None };
+    let mut options = Options { minutes: 30, rounds: 300, group: None, kind: Kind::Parallel };
     let mut rest = arguments.iter();
     while let Some(word) = rest.next() {
         match word.as_str() {
             "--minutes" => options.minutes = number(word, &mut rest)?,
             "--rounds" => options.rounds = number(word, &mut rest)?,
             "--group" => options.group = options.group.or(Some(GROUP_SECONDS)),
+            "--multistage" => {
+                options.kind = Kind::Multistage;
+                options.group = options.group.or(Some(GROUP_SECONDS));
+            }
             "--seconds" => options.group = Some(number(word, &mut rest)?),
             _ => bail!(
-                "unexpected argument `{word}`; there are --minutes N, --rounds N, --group and --seconds N"
+                "unexpected argument `{word}`; there are --minutes N, --rounds N, --group, --multistage and --seconds N"
             ),
         }
     }

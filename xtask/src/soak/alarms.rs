@@ -1,5 +1,6 @@
 //! `cargo xtask soak --group`: a group of two members under a light load, while spinners take all CPUs away for a while again and again.
-//! Nothing is wrong with its members, so each that it suspects or restarts is a false alarm.
+//! Nothing is wrong with its members, nor with the two balancers before them that `--multistage` adds, so each that it suspects or restarts
+//! is a false alarm.
 
 use std::net::SocketAddr;
 use std::thread::sleep;
@@ -12,6 +13,8 @@ use crate::test::Spinners;
 
 /// Members of the group.
 const MEMBERS: usize = 2;
+/// Balancers of a multistage group, each a virtual machine or a process.
+const BALANCERS: usize = 2;
 /// Flows in each direction, so many that hardly ever a member is without any, and datagrams a second of each: members have time.
 const FLOWS: u16 = 8;
 const RATE: u32 = 50;
@@ -21,13 +24,43 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(100);
 const SAMPLE: Duration = Duration::from_secs(60);
 
-fn file(engine: &str) -> String {
+/// Kind of the group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Members side by side.
+    Parallel,
+    /// Members behind balancers, which are watched as well.
+    Multistage,
+}
+
+impl Kind {
+    /// The keys of the group by which it is of this kind.
+    fn keys(self) -> String {
+        match self {
+            Self::Parallel => format!("kind = \"parallel\"\nmembers = {MEMBERS}\n"),
+            Self::Multistage => format!(
+                "kind = \"multistage\"\nbackends = {MEMBERS}\nbalancer = \"vm\"\nbalancers = {BALANCERS}\n"
+            ),
+        }
+    }
+
+    /// How many routers the group consists of.
+    const fn routers(self) -> usize {
+        match self {
+            Self::Parallel => MEMBERS,
+            Self::Multistage => MEMBERS + BALANCERS,
+        }
+    }
+}
+
+fn file(kind: Kind, engine: &str) -> String {
     let nic = |name: &str, net: &str| {
         format!(
             "[[group.nic]]\nname = \"{name}\"\nattach = \"tap:soak-{name}\"\naddress = \"{net}.1/24\"\nqueue_len = 4096\n"
         )
     };
-    format!("[[group]]\nname = \"duo\"\nkind = \"parallel\"\nmembers = {MEMBERS}\nengine = \"{engine}\"\n")
+    format!("[[group]]\nname = \"duo\"\nengine = \"{engine}\"\n")
+        + &kind.keys()
         + &nic("in", "10.1.1")
         + &nic("out", "10.1.2")
 }
@@ -35,9 +68,9 @@ fn file(engine: &str) -> String {
 /// What the group has counted about its members.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Counted {
-    /// Members suspected, one as often as it was.
+    /// Members and balancers suspected, one as often as it was.
     suspected: u64,
-    /// Rounds of probes, and how many of them count against no member, because whoever probes was late.
+    /// Rounds of probes, and how many of them count against none of them, because whoever probes was late.
     rounds: u64,
     excused: u64,
 }
@@ -64,13 +97,13 @@ impl Counted {
     }
 }
 
-/// Runs the group for `time`; returns the faults.
-pub(super) fn watch(binary: &str, time: Duration) -> Result<Vec<String>> {
+/// Runs a group for `time`; returns the faults.
+pub(super) fn watch(binary: &str, kind: Kind, time: Duration) -> Result<Vec<String>> {
     let engine = if support::missing(&[Need::Kvm]).is_none() { "kvm" } else { "process" };
-    let mut stage = Stage::start_with(binary, &file(engine), &["--json", "--log", "text"])?;
+    let mut stage = Stage::start_with(binary, &file(kind, engine), &["--json", "--log", "text"])?;
     let near = stage.host("soak-in", "10.1.1.2/24", "10.1.1.1")?;
     let far = stage.host("soak-out", "10.1.2.2/24", "10.1.2.1")?;
-    all_serve(&stage)?;
+    all_serve(&stage, kind)?;
     let mut flows = flows(&near, &far, [10, 1, 2, 2])?;
     flows.extend(self::flows(&far, &near, [10, 1, 1, 2])?);
     let spinners = Spinners::start()?;
@@ -80,7 +113,7 @@ pub(super) fn watch(binary: &str, time: Duration) -> Result<Vec<String>> {
     let done = stage.finish_troubled(vec![near, far])?;
     let (sent, lost) = tallies.iter().fold((0, 0), |(sent, lost), own| (sent + own.sent, lost + own.lost()));
     println!(
-        "group ({engine}), {} s: {}; {sent} datagrams sent, {lost} lost",
+        "{kind:?} group ({engine}), {} s: {}; {sent} datagrams sent, {lost} lost",
         time.as_secs(),
         counted.shown()
     );
@@ -98,13 +131,13 @@ fn flows(from: &Namespace, to: &Namespace, address: [u8; 4]) -> Result<Vec<Flow>
     (0..FLOWS).map(|n| Flow::start(from, to, SocketAddr::from((address, 7000 + n)), RATE)).collect()
 }
 
-/// Waits until all members serve.
-fn all_serve(stage: &Stage) -> Result<()> {
+/// Waits until all members, and all balancers, serve.
+fn all_serve(stage: &Stage, kind: Kind) -> Result<()> {
     let (mut client, end) = (stage.client()?, Instant::now() + PATIENCE);
     loop {
         let status = client.status()?;
         let serves = |told: &Option<String>| told.as_deref().is_some_and(|told| told.starts_with("serving"));
-        if status.routers.iter().filter(|router| serves(&router.member)).count() == MEMBERS {
+        if status.routers.iter().filter(|router| serves(&router.member)).count() == kind.routers() {
             return Ok(());
         }
         ensure!(Instant::now() < end, "members do not serve: {:?}", status.routers);
