@@ -1,11 +1,14 @@
 //! Objective: a group has interfaces for VLANs as a router has. It shares a link with a router on which all frames have tags, one or two of
-//! them; each answers the other's ARP and solicitations there, and hosts behind them reach each other in both families, through all members.
+//! them; each answers the other's ARP and solicitations there, and hosts behind them reach each other in both families, through all members,
+//! which have one route table and one neighbour table.
 
 use std::net::SocketAddr;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use support::{Counters, Flow, Namespace, Stage, needs, ping, run, transfer};
+
+use crate::verbs::said_at;
 
 const RINGROAD: &str = env!("CARGO_BIN_EXE_ringroad");
 /// Timeout of every step, generous for a busy host.
@@ -110,6 +113,11 @@ fn reach_each_other(mut stage: Stage, bridge: Option<&str>) {
         let name = format!("duo_{n}.vcpu0.core.vlan.in_frames");
         assert!(counters.get(&name) > 0, "{name} of {:?}", counters.named(|name| name.contains(".vlan.")));
     }
+    assert!(counters.get("duo.group.questions") > 0, "members ask the host");
+    let shown: serde_json::Value =
+        serde_json::from_str(said_at(&stage, &["show", "duo", "--json"]).trim()).expect("JSON");
+    let saved = shown["settings"]["tables.octets_saved"].as_u64();
+    assert!(saved.is_some_and(|saved| saved > 0), "they have tables in common: {shown}");
     drop(flows);
     [&left, &right].iter().for_each(|host| host.silence_six().expect("it is silent"));
     // Only what the run has made is to be gone when it ends.
@@ -127,6 +135,14 @@ fn through_members_side_by_side() {
 
 mod all {
     use super::*;
+
+    #[test]
+    fn through_virtual_machines_side_by_side() {
+        needs!(Root, Kvm, Tun, Program("ip"), Program("busybox"));
+        let text = file("kind = 'parallel'\nmembers = 2\n", "");
+        let text = text.replace("name = 'duo'\nengine = 'process'", "name = 'duo'\nengine = 'kvm'");
+        reach_each_other(Stage::start(RINGROAD, &text).expect("it starts"), None);
+    }
 
     #[test]
     fn through_members_behind_balancers() {

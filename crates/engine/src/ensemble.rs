@@ -75,7 +75,7 @@ pub(crate) use ensembles::Ensembles;
 pub(crate) use gateways::Gateway;
 use gateways::Gateways;
 use known::bit;
-use link::{Held, Link};
+use link::{Held, Interface, Link};
 use machine_seat::MachineSeat;
 use machines::Machines;
 use neighbours::Asked;
@@ -166,7 +166,7 @@ impl Core {
         if heard.goes_on {
             return false;
         }
-        self.note_neighbour(nic, &packet, now);
+        self.note_neighbour(segment, &packet, now);
         link.counters.arp_heard.add_shared(1);
         if let Some(mut answer) = heard.answer {
             let taken = segment.on_link(&mut answer, |octets| deliver(out, octets));
@@ -201,6 +201,13 @@ impl Core {
         let octets = untag(&mut octets[..len], &tags).filter(|_| tags.ethertype == ethernet::ARP)?;
         let packet = arp::Packet::parse(octets.get(ethernet::HEADER..)?).ok()?;
         Some((link, segment, packet))
+    }
+
+    /// Returns the interface of this number: NICs come first, then VLANs.
+    fn interface(&self, number: usize) -> Option<Interface<'_>> {
+        let links = self.links.iter().enumerate();
+        let mut all = links.flat_map(|(nic, link)| link.segments().map(move |segment| (nic, link, segment)));
+        all.find(|(.., segment)| usize::from(segment.number) == number)
     }
 
     /// Delivers a neighbour's message to members, if there is one.

@@ -65,7 +65,7 @@ type Known = BTreeMap<Prefix, Hops>;
 type Delta = BTreeMap<Prefix, Option<Hops>>;
 /// What routes of one family are to become.
 type Changes<'h> = BTreeMap<Prefix, Option<&'h Hops>>;
-/// A gateway, and the number of the NIC that it is behind.
+/// A gateway, and the number of the NIC or interface that it is behind.
 type Gateway = (usize, IpAddr);
 
 /// The routes of a group, and their writer.
@@ -77,7 +77,7 @@ pub struct GroupRoutes {
     known: Mutex<Known>,
     /// Routes that a control plane has found.
     learned: Mutex<LearnedRoutes>,
-    /// Number of NICs.
+    /// Number of NICs and interfaces.
     links: usize,
     count: AtomicUsize,
     /// Gateways that do not answer.
@@ -107,7 +107,8 @@ impl GroupRoutes {
         let room = has_six(member).then(Room6::default);
         // The table cannot move while members read it; unused room costs nothing.
         let table = RouteTable::with_six(2 * long + member.long_routes() as usize, room)?;
-        let (table, links) = (Arc::new(table), member.nics.len());
+        let links = member.nics.len() + member.forwarding.interfaces.len();
+        let table = Arc::new(table);
         let view = RouteTable::view(table.memory().clone())?;
         let mut learned = LearnedRoutes::default();
         learned.adopt(&table, links, &|_: &Network| None);
@@ -299,8 +300,9 @@ impl GroupRoutes {
         self.silent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has the flows of routes by several gateways avoid these, which do not answer, each by the number of its NIC, and no others. Returns
-    /// those that were avoided before. This does not wait for a change of routes, which has flows avoid them when it is made.
+    /// Has the flows of routes by several gateways avoid these, which do not answer, each by the number of its NIC or interface, and no
+    /// others. Returns those that were avoided before. This does not wait for a change of routes, which has flows avoid them when it is
+    /// made.
     pub fn set_down(&self, gateways: BTreeSet<(usize, IpAddr)>) -> BTreeSet<(usize, IpAddr)> {
         let mut down = self.down();
         let before = std::mem::replace(&mut *down, gateways);
@@ -313,7 +315,7 @@ impl GroupRoutes {
         self.ways.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the gateways of its routes by several ones, each by the number of its NIC, without waiting for a change.
+    /// Returns the gateways of its routes by several ones, each by the number of its NIC or interface, without waiting for a change.
     pub fn ways(&self) -> BTreeSet<(usize, IpAddr)> {
         let ways = self.lock_ways();
         &ways.of_plan | &ways.learned

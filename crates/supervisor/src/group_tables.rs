@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result};
 use bootinfo::Desk;
-use config::forwarding::{self, RouteType};
+use config::forwarding::{self, Interface, RouteType};
 use config::six::Address6;
 use config::{Address, Group, Nic, Plan, Router};
 use engine::{GroupRoutes, RouteEdit};
@@ -59,7 +59,8 @@ struct Tables {
 /// What a group's tables are made for: with another one, members are started anew with other tables.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Shape {
-    nics: Vec<(String, Vec<Address>, Vec<Address6>)>,
+    /// NICs, and interfaces for VLANs, in the order of their numbers.
+    links: Vec<(String, Vec<Address>, Vec<Address6>)>,
     neighbours: u32,
     long_routes: Option<u32>,
     /// Whether it has a control plane, and with it an IPv6 table.
@@ -68,17 +69,18 @@ struct Shape {
 
 impl Shape {
     fn of(group: &Group) -> Self {
-        let of = |nic: &Nic| (nic.name.clone(), nic.addresses.clone(), nic.six.addresses.clone());
-        let nics = group.pattern.nics.iter().map(of);
         let forwarding = &group.pattern.forwarding;
+        let nic = |nic: &Nic| (nic.name.clone(), nic.addresses.clone(), nic.six.addresses.clone());
+        let vlan = |own: &Interface| (own.name.clone(), own.addresses.clone(), own.six.addresses.clone());
+        let links = group.pattern.nics.iter().map(nic).chain(forwarding.interfaces.iter().map(vlan));
         let (neighbours, long_routes) = (forwarding.neighbours, forwarding.long_routes);
         let learns = group.pattern.control.is_some();
-        Self { nics: nics.collect(), neighbours, long_routes, learns }
+        Self { links: links.collect(), neighbours, long_routes, learns }
     }
 
-    /// Whether numbers of NICs mean the same in both.
-    fn has_nics_of(&self, other: &Self) -> bool {
-        self.nics.iter().map(|nic| &nic.0).eq(other.nics.iter().map(|nic| &nic.0))
+    /// Whether numbers of NICs and interfaces mean the same in both.
+    fn has_links_of(&self, other: &Self) -> bool {
+        self.links.iter().map(|link| &link.0).eq(other.links.iter().map(|link| &link.0))
     }
 }
 
@@ -124,7 +126,7 @@ impl GroupTables {
                 None => {
                     let tables = Tables::new(group, member).with_context(name)?;
                     let known = held.groups.get(&group.name);
-                    if let Some(known) = known.filter(|known| known.shape.has_nics_of(&tables.shape)) {
+                    if let Some(known) = known.filter(|known| known.shape.has_links_of(&tables.shape)) {
                         tables.routes.learn_as(&known.routes);
                     }
                     opened.open.groups.insert(group.name.clone(), Arc::new(tables));

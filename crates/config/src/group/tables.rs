@@ -10,7 +10,8 @@ use crate::plan::{Plan, Router};
 impl Group {
     /// Whether it takes part in IPv6.
     pub fn has_six(&self) -> bool {
-        self.pattern.nics.iter().any(|nic| !nic.six.addresses.is_empty())
+        let vlans = self.pattern.forwarding.interfaces.iter().map(|own| &own.six);
+        self.pattern.nics.iter().map(|nic| &nic.six).chain(vlans).any(|six| !six.addresses.is_empty())
     }
 
     /// Whether its members have one route table and one neighbour table, which the host writes.
@@ -25,12 +26,12 @@ impl Group {
         let is_four = |route: &SpreadRoute| {
             matches!(route.to, Destination::V4(_)) && route.ways.iter().all(|way| way.via.is_ipv4())
         };
-        let is_plain = forwarding.spread.iter().all(is_four) && forwarding.interfaces.is_empty();
+        let is_plain = forwarding.spread.iter().all(is_four);
         is_plain && !is_without_six && self.pattern.tables() == 1 && !self.pattern.is_in_kernel()
     }
 
-    /// The gateways of its routes by several ones, each with the number of its NIC, where the host sees for all members whether they
-    /// answer.
+    /// The gateways of its routes by several ones, each with the number of its NIC or interface, where the host sees for all members
+    /// whether they answer.
     pub fn common_gateways(&self) -> BTreeSet<(usize, Ipv4Addr)> {
         if !self.shares_tables() {
             return BTreeSet::new();

@@ -130,11 +130,7 @@ fn a_group_with_one_has_vlans_with_one_tag() {
     assert!(plan.not_yet().is_empty());
     let speaker = plan.shadowed().next().expect("a control plane");
     assert_eq!(speaker.link_name(1), Some("guests"));
-    assert_eq!(
-        (plan.sharing().count(), plan.learners("core").count()),
-        (0, 2),
-        "each has a table of its own"
-    );
+    assert_eq!((plan.sharing().count(), plan.learners("core").count()), (1, 2), "they have one table");
     let said = errors(&text("outer = 8\n"));
     assert!(
         said.contains("group.interface.outer: a control plane has no interfaces with two tags"),

@@ -247,7 +247,7 @@ fn what_a_file_does_not_say_of_a_group_is_as_the_table_has_it() {
 }
 
 #[test]
-fn members_have_one_table_of_routes_which_the_supervisor_keeps_unless_there_are_vlans() {
+fn members_have_one_table_of_routes_which_the_supervisor_keeps_unless_there_are_vrfs() {
     let route = "[[group.route]]\nto = '10.0.0.0/8'\nvia = '192.0.2.9'\n\
                  [[group.route]]\nto = '11.0.0.0/8'\ntype = 'blackhole'\n\
                  [[group.route]]\nto = '2001:db8:9::/48'\nvia = '2001:db8::9'\n";
@@ -257,6 +257,10 @@ fn members_have_one_table_of_routes_which_the_supervisor_keeps_unless_there_are_
     let refused = "[[group.route]]\nto = '2001:db8:9::/48'\ntype = 'blackhole'\n";
     let shares = |file: &str| good(&(file.to_owned() + refused)).sharing().count();
     assert_eq!((shares(&taught), shares(PARALLEL)), (1, 0), "there is a table for IPv6 in any case");
+    let vlan = PARALLEL.to_owned() + "[[group.interface]]\nname = 'guests'\nnic = 'lan'\nvlan = 7\n";
+    let with_six = format!("{vlan}address = '2001:db8:7::1/64'\n");
+    assert_eq!((shares(&vlan), shares(&with_six)), (0, 1), "IPv6 in a VLAN is enough");
+    assert_eq!(good(&vlan).sharing().count(), 1);
     let mut plan = good(&(six.clone() + route));
     assert_eq!(plan.choose_engines(&HostFacts::default()), None);
     let sharing: Vec<_> =
@@ -279,8 +283,8 @@ fn members_have_one_table_of_routes_which_the_supervisor_keeps_unless_there_are_
     assert_eq!(plane.of_data_plane(), plane, "the same when it is told again");
     assert_eq!(own.routers[0].neighbours, plan.groups[0].neighbours(), "neighbours for probes among them");
     let several = "[[group.route]]\nto = '2001:db8:9::/48'\nvia = ['2001:db8::8', '2001:db8::9']\n";
-    let vlan = "[[group.interface]]\nname = 'guests'\nnic = 'lan'\nvlan = 7\n";
-    for text in [six + several, PARALLEL.to_owned() + vlan] {
+    let vrf = PARALLEL.replace("\"198.51.100.1/24\"", "\"198.51.100.1/24\"\nvrf = \"red\"");
+    for text in [six + several, vrf] {
         let mut plan = good(&text);
         assert_eq!(plan.choose_engines(&HostFacts::default()), None);
         assert_eq!(plan.sharing().count(), 0);

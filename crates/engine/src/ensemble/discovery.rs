@@ -40,7 +40,7 @@ impl Core {
         }
         link.counters.nd_heard.add_shared(1);
         link.counters.drop_told.add_shared(u64::from(heard.fate == Fate::Refused));
-        self.note_node(nic, message.about(), now);
+        self.note_node(segment, message.about(), now);
         self.tell((nic, segment), heard.told);
         for member in self.receivers(heard.fate) {
             segment.on_link(octets, |octets| self.put_into(&member, nic, octets));
@@ -58,7 +58,7 @@ impl Core {
         let Some(told) = self.message(nic, frame, &mut octets) else { return false };
         let Told { link, segment, octets, message } = told;
         let is_known = match message.said {
-            Said::Solicit(solicit) => self.is_node_known(nic, solicit.target),
+            Said::Solicit(solicit) => self.is_node_known(segment, solicit.target),
             Said::Advert(_) | Said::RouterSolicit | Said::RouterAdvert => false,
         };
         let heard = segment.nodes().hear_member((member, &message), is_known, self.now());

@@ -12,7 +12,7 @@ use router::Ip;
 use vmm::NeighbourTable;
 
 use super::Core;
-use super::link::Link;
+use super::link::Interface;
 use super::neighbours::Members;
 
 /// Interval of requests for a gateway that is not known.
@@ -25,7 +25,7 @@ const AT_ONCE: u32 = 64;
 /// Maximum number of watched gateways, unless the plan itself has more: each unknown one costs a request a second.
 const MOST: usize = 1024;
 
-/// A gateway: the number of its NIC, and its address.
+/// A gateway: the number of its NIC or interface, and its address.
 pub(crate) type Gateway = (usize, IpAddr);
 
 /// The gateways of a group.
@@ -119,7 +119,7 @@ impl Core {
 
     /// Sets the watched gateways of learned routes.
     pub(super) fn watch_gateways(&self, mut learned: BTreeSet<Gateway>) {
-        learned.retain(|(nic, _)| *nic < self.links.len());
+        learned.retain(|(number, _)| self.interface(*number).is_some());
         let mut gateways = self.gateways();
         gateways.learned = learned;
         gateways.renew();
@@ -128,42 +128,48 @@ impl Core {
     /// Checks which gateways are in the neighbour table, and sends requests for the others.
     pub(super) fn attend_gateways(&self, table: &NeighbourTable, (members, now): (&Members, Duration)) {
         let mut left = AT_ONCE;
-        for ((nic, ip), health) in &mut self.gateways().all {
-            let Some(link) = self.links.get(*nic) else { continue };
+        for ((number, ip), health) in &mut self.gateways().all {
+            let Some(interface @ (_, link, segment)) = self.interface(*number) else { continue };
             // Without an own IPv6 address no request is possible, so no member reaches it.
-            let is_mute = ip.is_ipv6() && !link.nodes().takes_part();
+            let is_mute = ip.is_ipv6() && !segment.nodes().takes_part();
             if is_mute || !link.is_usable(now) {
                 *health = Health::found(true);
-            } else if table.find(*nic as u8, neighbour(*ip)).is_some() {
+            } else if table.find(segment.number, neighbour(*ip)).is_some() {
                 *health = Health::found(false);
             } else if health.miss(now) && left > 0 {
                 left -= 1;
                 // A request that no member could send does not count.
-                if self.ask_gateway((*nic, *ip), link, (members, now)) {
+                if self.ask_gateway(*ip, interface, (members, now)) {
                     health.note_request(now);
                 }
             }
         }
     }
 
-    /// Sends a request for a gateway behind a link; returns true if it was sent.
-    fn ask_gateway(&self, (nic, ip): Gateway, link: &Link, (members, now): (&Members, Duration)) -> bool {
+    /// Sends a request for a gateway behind an interface; returns true if it was sent.
+    fn ask_gateway(
+        &self,
+        ip: IpAddr,
+        interface: Interface<'_>,
+        (members, now): (&Members, Duration),
+    ) -> bool {
+        let (_, link, segment) = interface;
         match ip {
             IpAddr::V4(ip) => {
                 let mut question = {
-                    let mut hosts = link.hosts();
+                    let mut hosts = segment.hosts();
                     hosts.expect(ip.to_bits(), now);
                     hosts.question(ip.to_bits(), Mac::BROADCAST)
                 };
-                self.send_question((nic, &link.counters.arp_asked), &mut question, members)
+                self.send_question((interface, &link.counters.arp_asked), &mut question, members)
             }
             IpAddr::V6(ip) => {
                 let mut question = {
-                    let mut nodes = link.nodes();
+                    let mut nodes = segment.nodes();
                     nodes.expect(ip.to_bits(), now);
                     nodes.question(ip.to_bits(), Mac::BROADCAST)
                 };
-                self.send_question((nic, &link.counters.nd_asked), &mut question, members)
+                self.send_question((interface, &link.counters.nd_asked), &mut question, members)
             }
         }
     }

@@ -7,13 +7,11 @@ use std::time::Duration;
 
 use anyhow::Result;
 use attach::Attachment;
-use config::forwarding::{Interface, ReversePath};
+use config::forwarding::{self, ReversePath};
 use config::{Group, Nic};
 use group::probe;
 use switch::Switch;
 
-use super::hosts::Hosts;
-use super::nodes::Nodes;
 use super::segment::Segment;
 use super::voice::Voice;
 use super::{GroupNicCounters, Way};
@@ -45,6 +43,9 @@ pub(super) struct Held {
     /// Its shadow in a control plane.
     pub(super) shadow: Option<Arc<Shadow>>,
 }
+
+/// An interface of a group: the number of its NIC, the link there, and the segment of its frames.
+pub(super) type Interface<'c> = (usize, &'c Link, &'c Segment);
 
 /// The link of a NIC.
 pub(super) struct Link {
@@ -109,9 +110,11 @@ impl Link {
         };
         let mac = frame::Mac(nic.mac.0);
         let number = group.pattern.nics.iter().position(|own| own.name == nic.name);
-        let vlans = group.pattern.forwarding.interfaces.iter().filter(|own| Some(own.nic) == number);
-        let segment =
-            |own: &Interface| Segment::new(mac, Segment::tags_of(own.tags), (&own.addresses, &own.six));
+        let vlans = (group.pattern.nics.len()..).zip(&group.pattern.forwarding.interfaces);
+        let vlans = vlans.filter(|(_, own)| Some(own.nic) == number);
+        let segment = |(number, own): (usize, &forwarding::Interface)| {
+            Segment::new(number, (mac, Segment::tags_of(own.tags)), (&own.addresses, &own.six))
+        };
         let is_pulled = IsPulled::default();
         is_pulled.set(nic.is_pulled());
         Ok(Self {
@@ -129,20 +132,10 @@ impl Link {
             is_pulled,
             cable: Mutex::default(),
             was_carried: AtomicBool::new(false),
-            plain: Segment::new(mac, Vec::new(), (&nic.addresses, &nic.six)),
+            plain: Segment::new(number.unwrap_or_default(), (mac, Vec::new()), (&nic.addresses, &nic.six)),
             vlans: vlans.map(segment).collect(),
             counters: GroupNicCounters::default(),
         })
-    }
-
-    /// Locks its IPv4 neighbours in frames without a tag.
-    pub(super) fn hosts(&self) -> MutexGuard<'_, Hosts> {
-        self.plain.hosts()
-    }
-
-    /// Locks its IPv6 neighbours in frames without a tag.
-    pub(super) fn nodes(&self) -> MutexGuard<'_, Nodes> {
-        self.plain.nodes()
     }
 
     /// Returns its segments: without a tag, and each VLAN.

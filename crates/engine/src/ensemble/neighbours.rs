@@ -21,7 +21,9 @@ use router::neighbours::{Ageing, REACHABLE};
 use router::{Ip, Neighbour};
 use vmm::{MemberDesk, NeighbourTable};
 
+use super::link::Interface;
 use super::seat::Member;
+use super::segment::Segment;
 use super::{Core, deliver};
 
 /// Interval of checks of the desks: a packet to an unknown host waits up to this long, and then for the reply.
@@ -99,19 +101,19 @@ impl Core {
     }
 
     /// Enters the sender of an ARP packet from the network into the table that members share, if it was requested or is known.
-    pub(super) fn note_neighbour(&self, nic: usize, packet: &arp::Packet, now: Duration) {
+    pub(super) fn note_neighbour(&self, segment: &Segment, packet: &arp::Packet, now: Duration) {
         let (ip, mac) = (packet.sender_ip, packet.sender_mac);
-        let Some((link, table)) = self.links.get(nic).zip(self.table()) else { return };
-        if link.hosts().has_heard((ip, mac), now) {
-            self.learn_neighbour(&table, Neighbour { nic: nic as u8, ip: Ip::v4(ip), mac }, now);
+        let Some(table) = self.table() else { return };
+        if segment.hosts().has_heard((ip, mac), now) {
+            self.learn_neighbour(&table, Neighbour { nic: segment.number, ip: Ip::v4(ip), mac }, now);
         }
     }
 
-    /// Enters an IPv6 neighbour about which a message without a tag has come from the network, as for ARP.
-    pub(super) fn note_node(&self, nic: usize, ip: u128, now: Duration) {
-        let Some((link, table)) = self.links.get(nic).zip(self.table()) else { return };
-        if let Some(mac) = link.nodes().heard(ip, now) {
-            self.learn_neighbour(&table, Neighbour { nic: nic as u8, ip: Ip::v6(ip), mac }, now);
+    /// Enters an IPv6 neighbour about which a message has come from the network, as for ARP.
+    pub(super) fn note_node(&self, segment: &Segment, ip: u128, now: Duration) {
+        let Some(table) = self.table() else { return };
+        if let Some(mac) = segment.nodes().heard(ip, now) {
+            self.learn_neighbour(&table, Neighbour { nic: segment.number, ip: Ip::v6(ip), mac }, now);
         }
     }
 
@@ -128,8 +130,8 @@ impl Core {
     }
 
     /// Returns true if the stored address of an IPv6 neighbour may be used: it is in the table, if members share one.
-    pub(super) fn is_node_known(&self, nic: usize, ip: u128) -> bool {
-        self.table().is_none_or(|table| table.find(nic as u8, Ip::v6(ip)).is_some())
+    pub(super) fn is_node_known(&self, segment: &Segment, ip: u128) -> bool {
+        self.table().is_none_or(|table| table.find(segment.number, Ip::v6(ip)).is_some())
     }
 
     /// Makes the static neighbours of a group the only ones in the table.
@@ -151,12 +153,13 @@ impl Core {
         let _ = (0..ATTEMPTS).any(|_| table.set_static(&wanted));
     }
 
-    /// Marks neighbours at these NICs as doubtful, because other hosts may have their addresses by now: they are asked, and are used as
-    /// before until they do not answer.
+    /// Marks neighbours at these NICs, and in their VLANs, as doubtful, because other hosts may have their addresses by now: they are
+    /// asked, and are used as before until they do not answer.
     pub(super) fn doubt_neighbours(&self, is_meant: impl Fn(usize) -> bool) {
         let Some(table) = self.table() else { return };
-        for nic in (0..self.links.len()).filter(|nic| is_meant(*nic)) {
-            let _ = (0..ATTEMPTS).any(|_| table.mark_doubtful(nic as u8, ms(self.now())));
+        let meant = self.links.iter().enumerate().filter(|(nic, _)| is_meant(*nic));
+        for segment in meant.flat_map(|(_, link)| link.segments()) {
+            let _ = (0..ATTEMPTS).any(|_| table.mark_doubtful(segment.number, ms(self.now())));
         }
         let mut asked = self.asked();
         asked.ageing.hurry();
@@ -203,57 +206,56 @@ impl Core {
         table: &NeighbourTable,
         (members, now): (&Members, Duration),
     ) {
-        let link = self.links.get(usize::from(nic));
-        let Some(link) = link.filter(|link| link.hosts().may_be_asked(ip)) else {
+        let interface = self.interface(nic.into());
+        let interface = interface.filter(|(.., segment)| segment.hosts().may_be_asked(ip));
+        let Some(interface @ (at, link, segment)) = interface else {
             self.counters.questions_refused.add(1);
             return;
         };
         let is_known = table.find(nic, Ip::v4(ip)).is_some();
         let (heard, mut question) = {
-            let mut hosts = link.hosts();
+            let mut hosts = segment.hosts();
             (hosts.ask((member, ip), is_known, now), hosts.question(ip, Mac::BROADCAST))
         };
-        self.tell((nic.into(), &link.plain), heard.told);
+        self.tell((at, segment), heard.told);
         if heard.goes_on {
-            self.send_question((nic.into(), &link.counters.arp_asked), &mut question, members);
+            self.send_question((interface, &link.counters.arp_asked), &mut question, members);
         }
     }
 
     /// Sends a request to a neighbour to see whether it is still there.
     fn probe_neighbour(&self, neighbour: Neighbour, (members, now): (&Members, Duration)) {
-        let nic = usize::from(neighbour.nic);
-        let Some(link) = self.links.get(nic) else { return };
+        let Some(interface @ (_, link, segment)) = self.interface(neighbour.nic.into()) else { return };
         let Some(ip) = neighbour.ip.as_v4() else {
             let mut question = {
-                let mut nodes = link.nodes();
+                let mut nodes = segment.nodes();
                 nodes.expect(neighbour.ip.bits(), now);
                 nodes.question(neighbour.ip.bits(), neighbour.mac)
             };
-            self.send_question((nic, &link.counters.nd_asked), &mut question, members);
+            self.send_question((interface, &link.counters.nd_asked), &mut question, members);
             return;
         };
         let mut question = {
-            let mut hosts = link.hosts();
+            let mut hosts = segment.hosts();
             hosts.expect(ip, now);
             hosts.question(ip, neighbour.mac)
         };
-        self.send_question((nic, &link.counters.arp_asked), &mut question, members);
+        self.send_question((interface, &link.counters.arp_asked), &mut question, members);
     }
 
-    /// Sends a request by a link, through the sink of any member, or at the link itself if balancers are virtual machines; counts it in
-    /// `asked`. Returns true if it was sent.
+    /// Sends a request by an interface, through the sink of any member, or at the link itself if balancers are virtual machines; counts it
+    /// in `asked`. Returns true if it was sent.
     pub(super) fn send_question(
         &self,
-        (nic, asked): (usize, &Counter),
+        ((nic, link, segment), asked): (Interface<'_>, &Counter),
         question: &mut [u8],
         members: &Members,
     ) -> bool {
-        let Some(link) = self.links.get(nic) else { return false };
         let out = || members.values().find_map(|member| member.out(nic));
-        let sent = match self.front(nic) {
-            Some(front) => front.send_outside(question),
-            None => out().map_or(0, |out| deliver(&*out, question)),
-        };
+        let sent = segment.on_link(question, |octets| match self.front(nic) {
+            Some(front) => front.send_outside(octets),
+            None => out().map_or(0, |out| deliver(&*out, octets)),
+        });
         let counter = if sent > 0 { asked } else { &link.counters.drop_asked };
         counter.add_shared(1);
         sent > 0

@@ -11,6 +11,8 @@ use super::nodes::{LONGEST, Nodes};
 
 /// The frames of one VLAN, or those without a tag.
 pub(super) struct Segment {
+    /// Number by which members know it, in their tables and questions: NICs come first, then VLANs.
+    pub(super) number: u8,
     /// Tags of its frames, the outer one first.
     tags: Vec<Tag>,
     hosts: Mutex<Hosts>,
@@ -20,14 +22,19 @@ pub(super) struct Segment {
 }
 
 impl Segment {
-    /// Creates the segment of frames with these tags, for a group with this Ethernet address and these addresses.
-    pub(super) fn new(mac: frame::Mac, tags: Vec<Tag>, (four, six): (&[Address], &Six)) -> Self {
+    /// Creates the segment with this number, of frames with these tags, for a group with this Ethernet address and these addresses.
+    pub(super) fn new(
+        number: usize,
+        (mac, tags): (frame::Mac, Vec<Tag>),
+        (four, six): (&[Address], &Six),
+    ) -> Self {
         let own = four.iter().map(|address| Own {
             ip: address.ip.to_bits(),
             mask: u32::MAX.checked_shl(32 - u32::from(address.len)).unwrap_or(0),
         });
         let six: Vec<_> = six.addresses.iter().map(|own| (own.ip.to_bits(), own.len)).collect();
         Self {
+            number: number as u8,
             tags,
             hosts: Mutex::new(Hosts::new(mac, own.collect())),
             nodes: Mutex::new(Nodes::new(mac, &six)),
@@ -92,7 +99,7 @@ mod tests {
 
     fn segment(outer: Option<u16>, id: u16) -> Segment {
         let tags = Segment::tags_of(config::forwarding::Tags { outer, id });
-        Segment::new(frame::Mac::default(), tags, (&[], &Six::default()))
+        Segment::new(1, (frame::Mac::default(), tags), (&[], &Six::default()))
     }
 
     /// A frame with these tags and this content.
@@ -103,7 +110,7 @@ mod tests {
     #[test]
     fn a_frame_is_of_the_vlan_that_its_tags_name() {
         let all = [
-            Segment::new(frame::Mac::default(), Vec::new(), (&[], &Six::default())),
+            Segment::new(0, (frame::Mac::default(), Vec::new()), (&[], &Six::default())),
             segment(None, 100),
             segment(Some(200), 100),
         ];

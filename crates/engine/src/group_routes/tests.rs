@@ -161,7 +161,7 @@ fn taken(table: &RouteTable, to: [u8; 4]) -> BTreeSet<u8> {
     let flows = (0..64_u32).map(|number| number.wrapping_mul(0x9e37_79b9));
     let first = flows.map(|flow| table.choices(0, Ipv4Addr::from(to).into(), flow)[0]);
     let octet = |hop: NextHop| match hop {
-        NextHop::Gateway { nic: 0, gateway } => gateway as u8,
+        NextHop::Gateway { gateway, .. } => gateway as u8,
         other => panic!("{other:?}"),
     };
     first.map(octet).collect()
@@ -238,6 +238,33 @@ fn lesson((network, len): (u32, u8), gateways: &[u8]) -> Lesson {
     let fate = (!gateways.is_empty()).then_some(LearnedFate::Group(number));
     let groups = fate.map(|_| LearnedGroup { number, way: Some(way) }).into_iter().collect();
     Lesson { groups, routes: vec![LearnedRoute { to, len, fate }], ..Lesson::default() }
+}
+
+#[test]
+fn an_interface_for_a_vlan_is_a_link_after_the_nics() {
+    let vlan = "[[group.interface]]\nname = 'v'\nnic = 'w'\nvlan = 100\naddress = '10.50.0.1/24'\n";
+    let route = "[[group.route]]\nto = '10.1.0.0/16'\nvia = ['10.50.0.7', '10.50.0.8']\n";
+    let plan = config::parse(&format!("{FILE}{vlan}{route}"), "group.toml").expect("a file");
+    let group = GroupRoutes::new(&plan.routers[0]).expect("a table");
+    let table = reader(&group);
+    assert_eq!(hop(&table, [10, 50, 0, 9]), vec![NextHop::Connected { nic: 2 }]);
+    assert_eq!(taken(&table, [10, 1, 0, 1]), BTreeSet::from([7, 8]));
+    let in_vlan =
+        |last: u8| -> BTreeSet<Gateway> { BTreeSet::from([(2, Ipv4Addr::new(10, 50, 0, last).into())]) };
+    assert_eq!(group.ways(), &in_vlan(7) | &in_vlan(8));
+    group.set_down(in_vlan(7));
+    assert_eq!(taken(&table, [10, 1, 0, 1]), BTreeSet::from([8]));
+    let by = |link: u8| {
+        let mut lesson = lesson((0x0001_0000, 24), &[9]);
+        let via = Some([10, 50, 0, 9].into());
+        lesson.groups[0].way = Some(LearnedWay::Hops(vec![LearnedHop { link, via, weight: 1 }]));
+        lesson
+    };
+    group.learn(&by(2));
+    let gateway = u32::from_be_bytes([10, 50, 0, 9]);
+    assert_eq!(hop(&table, [10, 0, 1, 1]), vec![NextHop::Gateway { nic: 2, gateway }]);
+    group.learn(&by(3));
+    assert!(!matches!(hop(&table, [10, 0, 1, 1])[..], [NextHop::Gateway { .. }]), "there is no such link");
 }
 
 /// Everything is told anew from here on, or was.

@@ -10,7 +10,7 @@ use router::neighbours::{PROBES, State};
 use switch::{Config, Switch};
 
 use super::*;
-use crate::ensemble::{Ensemble, nodes, packet_of};
+use crate::ensemble::{Ensemble, hosts, nodes, packet_of};
 use crate::supplies::HostServices;
 use crate::tables::tests::Made;
 
@@ -95,9 +95,10 @@ impl Bench {
             target_mac: Mac(self.group.pattern.nics[0].mac.0),
             target_ip: OWN,
         };
-        let heard = self.core.links[0].hosts().hear_network(&packet, now);
+        let segment = &self.core.links[0].plain;
+        let heard = segment.hosts().hear_network(&packet, now);
         assert!(!heard.goes_on);
-        self.core.note_neighbour(0, &packet, now);
+        self.core.note_neighbour(segment, &packet, now);
     }
 
     fn find(&self) -> Option<Mac> {
@@ -106,6 +107,28 @@ impl Bench {
 }
 
 const WANTED: Question = Question { nic: 0, ip: HOST };
+
+/// A VLAN of the NIC: interface 1 of members.
+const VLAN: &str = "[[group.interface]]\nname = 'v'\nnic = 'lan'\nvlan = 100\naddress = '10.50.0.1/24'\n";
+const TAG: [u8; 4] = [0x81, 0, 0, 100];
+const IN_VLAN: u32 = u32::from_be_bytes([10, 50, 0, 7]);
+
+/// Looks once; what comes to the wire of it: whether each frame has the tag of the VLAN, and the target of the ARP request in it.
+fn asked_with_tags(bench: &mut Bench, now: Duration) -> Vec<(bool, u32)> {
+    bench.core.attend_neighbours(&bench.members, now);
+    let mut heard = Vec::new();
+    let mut note = |frames: &[Frame<'_>]| {
+        for frame in frames {
+            let mut octets = [0; nodes::LONGEST];
+            let len = frame.octets().copy_to_slice(&mut octets);
+            let is_tagged = octets[12..16] == TAG;
+            let packet = &octets[if is_tagged { 18 } else { 14 }..len];
+            heard.push((is_tagged, arp::Packet::parse(packet).expect("only ARP").target_ip));
+        }
+    };
+    while bench.wire.drain(FRAMES, &mut note) > 0 {}
+    heard
+}
 
 #[test]
 fn what_all_members_ask_for_is_asked_once_and_known_to_all() {
@@ -252,6 +275,53 @@ fn an_ipv6_gateway_of_a_learned_route_is_asked_for_by_discovery() {
 }
 
 #[test]
+fn a_neighbour_in_a_vlan_is_asked_for_there_and_known_by_the_number_of_its_interface() {
+    let mut bench = bench_of(&format!("{FILE}{VLAN}"));
+    let wanted = Question { nic: 1, ip: IN_VLAN };
+    (0..3).for_each(|member| bench.ask(member, wanted));
+    bench.ask(0, Question { nic: 2, ip: IN_VLAN });
+    assert_eq!(asked_with_tags(&mut bench, at(10)), [(true, IN_VLAN)], "once on the wire");
+    assert_eq!(bench.core.counters.questions_refused.get(), 1, "there is no such interface");
+    let group = Mac(bench.group.pattern.nics[0].mac.0);
+    let answer = arp::Packet {
+        operation: arp::Operation::Reply,
+        sender_mac: STATION,
+        sender_ip: IN_VLAN,
+        target_mac: group,
+        target_ip: u32::from_be_bytes([10, 50, 0, 1]),
+    };
+    let plain = hosts::spoken(group, &answer);
+    let mut octets = [&plain[..12], &TAG, &plain[12..]].concat();
+    assert!(bench.core.hears_network(0, &Frame::new(Bytes::from_slice(&mut octets)), &*bench.out));
+    let (ip, table) = (Ip::v4(IN_VLAN), bench.table());
+    assert_eq!((table.find(1, ip), table.find(0, ip)), (Some(STATION), None));
+    bench.ask(1, wanted);
+    assert_eq!(asked_with_tags(&mut bench, at(200)), [], "it is known");
+    // The cable is that of its NIC.
+    bench.core.doubt_neighbours(|nic| nic == 1);
+    assert_eq!(table.state(1, ip), State::Reachable);
+    bench.core.doubt_neighbours(|nic| nic == 0);
+    assert_eq!(table.state(1, ip), State::Doubted);
+    assert_eq!(asked_with_tags(&mut bench, LATE), [(true, IN_VLAN)]);
+}
+
+#[test]
+fn gateways_in_a_vlan_are_asked_for_there_and_told_by_the_number_of_its_interface() {
+    let route = "[[group.route]]\nto = '10.0.0.0/8'\nvia = ['192.0.2.7', '10.50.0.7']\n";
+    let mut bench = bench_of(&format!("{FILE}{VLAN}{route}"));
+    let learned = (1_usize, IpAddr::from([10, 50, 0, 8]));
+    bench.core.watch_gateways([learned, (2, learned.1)].into());
+    let asked = asked_with_tags(&mut bench, at(0));
+    assert_eq!(asked, [(false, HOST), (true, IN_VLAN), (true, IN_VLAN + 1)]);
+    for second in 1..=3 {
+        asked_with_tags(&mut bench, at(1000 * second));
+    }
+    let of_plan = [(0, IpAddr::from([192, 0, 2, 7])), (1, IpAddr::from([10, 50, 0, 7]))];
+    let silent: BTreeSet<(usize, IpAddr)> = of_plan.into_iter().chain([learned]).collect();
+    assert_eq!(bench.core.take_gateways(), Some(silent));
+}
+
+#[test]
 fn a_station_that_nobody_asked_for_is_learned_only_if_it_speaks_to_the_group() {
     let bench = bench();
     let packet = |target_ip| arp::Packet {
@@ -262,8 +332,9 @@ fn a_station_that_nobody_asked_for_is_learned_only_if_it_speaks_to_the_group() {
         target_ip,
     };
     let hear = |target_ip| {
-        bench.core.links[0].hosts().hear_network(&packet(target_ip), at(1));
-        bench.core.note_neighbour(0, &packet(target_ip), at(1));
+        let segment = &bench.core.links[0].plain;
+        segment.hosts().hear_network(&packet(target_ip), at(1));
+        bench.core.note_neighbour(segment, &packet(target_ip), at(1));
         bench.find()
     };
     assert_eq!((hear(HOST + 1), hear(OWN)), (None, Some(STATION)));

@@ -123,7 +123,7 @@ fn what_a_member_says_of_neighbours_leaves_by_the_link_in_the_name_of_the_group(
         Advert { target: host, target_mac: Some(STATION), router: false, solicited: true, overrides: true };
     let mut answer = nodes::spoken((STATION, group), (host, own), |payload| advert.write(payload));
     station.deliver(&[Frame::new(Bytes::from_slice(&mut answer))]);
-    while core.links[0].nodes().stations() != [STATION] {
+    while core.links[0].plain.nodes().stations() != [STATION] {
         assert!(Instant::now() < end, "the answer is not heard");
         std::thread::sleep(Duration::from_millis(1));
     }

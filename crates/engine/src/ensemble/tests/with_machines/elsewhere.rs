@@ -259,7 +259,7 @@ fn the_first_kernel_router_tells_of_an_address_that_another_station_has() {
     let seat = seat.expect("a seat").expect("it is of the group");
     let core = bench.ensemble().core.clone();
     // However busy the host is, the trial is not over when the other station speaks.
-    let tried = core.links[0].nodes().tried_by_member(OWN, core.now() + PATIENCE);
+    let tried = core.links[0].plain.nodes().tried_by_member(OWN, core.now() + PATIENCE);
     assert_eq!(tried.fate, nodes::Fate::GoesOn);
     let advert =
         Advert { target: OWN, target_mac: Some(STATION), router: false, solicited: false, overrides: true };

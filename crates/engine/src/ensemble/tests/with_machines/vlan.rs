@@ -82,7 +82,7 @@ fn what_a_member_asks_in_a_vlan_is_asked_at_the_link_with_its_tags() {
         assert!(Instant::now() < end, "the answer is not heard");
         std::thread::sleep(Duration::from_millis(1));
     }
-    assert!(core.links[0].hosts().stations().is_empty(), "it is nobody without a tag");
+    assert!(core.links[0].plain.hosts().stations().is_empty(), "it is nobody without a tag");
     let mut foreign = request(STATION);
     foreign[15] = 101;
     let frame = Frame::new(Bytes::from_slice(&mut foreign));
