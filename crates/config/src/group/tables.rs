@@ -1,10 +1,10 @@
 //! Which groups have one route table and one neighbour table for all of their members.
 
 use std::collections::BTreeSet;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 
 use super::Group;
-use crate::forwarding::{Destination, SpreadRoute};
+use crate::forwarding::Destination;
 use crate::plan::{Plan, Router};
 
 impl Group {
@@ -17,31 +17,25 @@ impl Group {
     /// Whether its members have one route table and one neighbour table, which the host writes.
     pub fn shares_tables(&self) -> bool {
         let Router { forwarding, .. } = &self.pattern;
-        let leads_six = !forwarding.routes6.is_empty() || !forwarding.neighbours6.is_empty();
-        let refuses_six = forwarding.refused.iter().any(|route| matches!(route.to, Destination::V6(_)));
+        let is_six = |to: &Destination| matches!(to, Destination::V6(_));
+        let spreads_six = forwarding.spread.iter().any(|route| is_six(&route.to));
+        let leads_six = spreads_six || !forwarding.routes6.is_empty() || !forwarding.neighbours6.is_empty();
+        let refuses_six = forwarding.refused.iter().any(|route| is_six(&route.to));
         // Whether there are tables for IPv6 depends on addresses alone: with other addresses members are plugged in again. With a
         // control plane, which a group has for its life, there are such tables in any case.
         let has_table = self.has_six() || self.pattern.control.is_some();
         let is_without_six = !has_table && (leads_six || refuses_six);
-        let is_four = |route: &SpreadRoute| {
-            matches!(route.to, Destination::V4(_)) && route.ways.iter().all(|way| way.via.is_ipv4())
-        };
-        let is_plain = forwarding.spread.iter().all(is_four);
-        is_plain && !is_without_six && self.pattern.tables() == 1 && !self.pattern.is_in_kernel()
+        !is_without_six && self.pattern.tables() == 1 && !self.pattern.is_in_kernel()
     }
 
     /// The gateways of its routes by several ones, each with the number of its NIC or interface, where the host sees for all members
     /// whether they answer.
-    pub fn common_gateways(&self) -> BTreeSet<(usize, Ipv4Addr)> {
+    pub fn common_gateways(&self) -> BTreeSet<(usize, IpAddr)> {
         if !self.shares_tables() {
             return BTreeSet::new();
         }
         let ways = self.pattern.forwarding.spread.iter().flat_map(|route| &route.ways);
-        let of = ways.filter_map(|way| match way.via {
-            IpAddr::V4(ip) => Some((way.nic, ip)),
-            IpAddr::V6(_) => None,
-        });
-        of.collect()
+        ways.map(|way| (way.nic, way.via)).collect()
     }
 }
 

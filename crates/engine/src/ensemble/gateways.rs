@@ -113,7 +113,7 @@ impl Core {
     /// Sets the watched gateways of a group's plan.
     pub(super) fn set_gateways(&self, group: &Group) {
         let mut gateways = self.gateways();
-        gateways.of_plan = group.common_gateways().into_iter().map(|(nic, ip)| (nic, ip.into())).collect();
+        gateways.of_plan = group.common_gateways();
         gateways.renew();
     }
 

@@ -205,6 +205,29 @@ fn flows_avoid_gateways_that_do_not_answer_also_on_routes_that_come_later() {
 }
 
 #[test]
+fn flows_avoid_ipv6_gateways_of_the_plan_that_do_not_answer() {
+    let route = "[[group.route]]\nto = '2001:db8:9::/48'\nvia = ['2001:db8::7', '2001:db8::8']\n";
+    let text = FILE.replace("'192.0.2.1/24'", "['192.0.2.1/24', '2001:db8::1/64']") + route;
+    let plan = config::parse(&text, "group.toml").expect("a file");
+    let group = GroupRoutes::new(&plan.routers[0]).expect("a table");
+    let table = reader(&group);
+    let ip = |text: &str| -> IpAddr { text.parse().expect("an address") };
+    let taken = || -> BTreeSet<u8> {
+        let flows = (0..64_u32).map(|number| number.wrapping_mul(0x9e37_79b9));
+        let first = flows.map(|flow| table.choices(0, ip("2001:db8:9::1"), flow)[0]);
+        let octet = |hop: NextHop| match hop {
+            NextHop::Gateway6 { nic: 0, gateway } => gateway as u8,
+            other => panic!("{other:?}"),
+        };
+        first.map(octet).collect()
+    };
+    assert_eq!(taken(), BTreeSet::from([7, 8]));
+    assert_eq!(group.ways(), BTreeSet::from([(0, ip("2001:db8::7")), (0, ip("2001:db8::8"))]));
+    group.set_down(BTreeSet::from([(0, ip("2001:db8::8"))]));
+    assert_eq!(taken(), BTreeSet::from([7]));
+}
+
+#[test]
 fn gateways_are_told_without_waiting_for_a_change_which_has_flows_avoid_them_when_it_is_made() {
     let group = GroupRoutes::new(&with_ways(&[("10.1.0.0/16", [7, 8])])).expect("a table");
     let table = reader(&group);

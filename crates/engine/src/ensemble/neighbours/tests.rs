@@ -256,6 +256,20 @@ fn gateways_of_learned_routes_are_watched_beside_those_of_the_plan() {
 }
 
 #[test]
+fn ipv6_gateways_of_the_plan_are_asked_for_by_discovery_and_avoided_while_they_do_not_answer() {
+    let route = "[[group.route]]\nto = '2001:db8:9::/48'\nvia = ['2001:db8::7', '2001:db8::8']\n";
+    let file = FILE.replace("'192.0.2.1/24'", "['192.0.2.1/24', '2001:db8::1/64']");
+    let bench = bench_of(&(file + route));
+    let of = |last: u16| (0_usize, IpAddr::from([0x2001, 0xdb8, 0, 0, 0, 0, 0, last]));
+    let known = Ip::v6(0x2001_0db8_u128 << 96 | 7);
+    bench.table().learn(Neighbour { nic: 0, ip: known, mac: STATION }, true, 0);
+    for second in 0..=3 {
+        bench.core.attend_neighbours(&bench.members, at(1000 * second));
+    }
+    assert_eq!(bench.core.take_gateways(), Some([of(8)].into()));
+}
+
+#[test]
 fn an_ipv6_gateway_of_a_learned_route_is_asked_for_by_discovery() {
     let bench = bench_of(&FILE.replace("'192.0.2.1/24'", "['192.0.2.1/24', '2001:db8::1/64']"));
     let gateway = (0_usize, "2001:db8::7".parse::<IpAddr>().expect("an address"));
