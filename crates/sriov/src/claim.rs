@@ -64,24 +64,28 @@ impl Claim {
     }
 
     /// Applies the requested settings again to a function whose interface is in our namespace: it had vanished and came back as a new
-    /// one, which has none of them. Does nothing if it is in a router, or has vanished.
+    /// one, which has none of them, and perhaps another name. Does nothing if it is in a router, or has vanished. `inside`: the name that
+    /// it has in its router; under that it is here because somebody has pulled it out, and is no new one.
     ///
     /// # Errors
     /// One line: its driver refuses.
-    pub fn renew(&self, wanted: &FunctionSettings) -> Result<(), Error> {
+    pub fn renew(&mut self, wanted: &FunctionSettings, inside: &str) -> Result<(), Error> {
         let FormerSettings { port, number, address, .. } = self.former;
         let Some(port) = self.sysfs.read(port).filter(|port| port.interface.is_some()) else { return Ok(()) };
         let function = port.function(number).filter(|function| function.address == address);
-        if !matches!(function.map(Function::place), Some(Location::Here(_))) {
-            return Ok(());
-        }
+        let Some(Location::Here(name)) = function.map(Function::place) else { return Ok(()) };
+        let is_known = [self.interface.as_str(), inside].contains(&name);
         let todo = steps(&seen(&*self.kernel, &port, number)?, wanted);
-        if todo.is_empty() {
+        if todo.is_empty() && is_known {
             return Ok(());
         }
         carry_out(&self.sysfs, &*self.kernel, &port, (&self.former, &todo))?;
         // A driver that was bound again creates the interface anew.
-        self.find().map(drop)
+        let found = self.find()?;
+        if found != inside {
+            self.interface = found;
+        }
+        Ok(())
     }
 
     /// Returns the function's interface, in the namespace where it was claimed.

@@ -75,9 +75,13 @@ impl PciTree {
 
     /// Adds a function, with its interface, to the port of [`PciTree::of_qemus_igb`].
     pub fn add_function_of_igb(&self, number: u32) {
+        self.add_named_function_of_igb(number, &format!("eth0v{number}"));
+    }
+
+    /// Adds a function to that port whose interface has this name.
+    pub fn add_named_function_of_igb(&self, number: u32, interface: &str) {
         let address = address_of_igb(number);
-        let interface = format!("eth0v{number}");
-        self.device(&PciDevice { address: &address, driver: Some("igbvf"), interface: Some(&interface) });
+        self.device(&PciDevice { address: &address, driver: Some("igbvf"), interface: Some(interface) });
         self.join("0000:01:00.0", number, &address);
     }
 

@@ -2,6 +2,7 @@
 
 mod before;
 mod container;
+mod counter_names;
 mod functions;
 
 use std::collections::BTreeMap;
@@ -25,6 +26,7 @@ use super::network::Network;
 use super::plan::Spec;
 use super::rate_limit::RateLimit;
 use crate::resources::patient_open::LEFT_OVER;
+use counter_names::ledger_name;
 use functions::{Claims, Functions, HostPorts, links, renew};
 
 /// Interval between two attempts while waiting for the cleaner.
@@ -261,9 +263,9 @@ impl HostBackend {
     fn change(&mut self, spec: &Spec) -> Result<()> {
         self.sited(|routers, site, journal| {
             let held = routers.get_mut(spec.name()).context("it has gone")?;
-            renew(&held.claims, &held.spec.functions)?;
-            let wanted = spec.with_functions(links(&held.claims)).wanted;
-            let before = held.router.wanted().clone();
+            renew(&mut held.claims, &held.spec)?;
+            let [wanted, before] =
+                [spec, &held.spec].map(|spec| spec.with_functions(links(&held.claims)).wanted);
             held.router.apply(wanted, site, &mut *journal)?;
             if let Err(refusal) = held.rate_limit.follow(&held.router, spec.limit) {
                 // The part of the change that succeeded is undone as well.
@@ -328,7 +330,7 @@ impl KernelBackend for HostBackend {
             self.adverts.forget(spec.name());
             let renewed = self.sited(|routers, site, journal| {
                 let held = routers.get_mut(spec.name()).context("it has gone")?;
-                renew(&held.claims, &held.spec.functions)?;
+                renew(&mut held.claims, &held.spec)?;
                 held.router.restart(site, journal)?;
                 held.rate_limit.follow(&held.router, spec.limit)
             });
@@ -345,11 +347,15 @@ impl KernelBackend for HostBackend {
         let spec = self.held(router)?.spec.clone();
         let was_made = self.sited(|routers, site, journal| match routers.get_mut(router) {
             Some(held) => {
-                renew(&held.claims, &held.spec.functions)?;
-                let is_interface = |step: &Step| matches!(step, Step::Add(Object::Interface(_)));
-                let was_made = held.router.repair(site, journal)?.iter().any(is_interface);
+                renew(&mut held.claims, &held.spec)?;
+                // A virtual function may be back under another name.
+                let wanted = held.spec.with_functions(links(&held.claims)).wanted;
+                let is_same = wanted == *held.router.wanted();
+                let mut done =
+                    if is_same { Vec::new() } else { held.router.apply(wanted, site, &mut *journal)? };
+                done.extend(held.router.repair(site, journal)?);
                 held.rate_limit.follow(&held.router, held.spec.limit)?;
-                Ok(was_made)
+                Ok(done.iter().any(|step| matches!(step, Step::Add(Object::Interface(_)))))
             }
             None => Ok(false),
         })?;
@@ -440,25 +446,6 @@ impl Drop for HostBackend {
     }
 }
 
-/// Name of an interface counter in the ledger: `rx_frames` becomes `rx.frames`, `drop_rx_missed` becomes `rx.drop_missed`, and
-/// `drop_rx`, for which the kernel reports no reason, `rx.drop_other`. As in the kernel, `rx` is the direction towards the
-/// router.
-fn ledger_name(field: &str) -> String {
-    for way in ["rx", "tx"] {
-        let begins = |begin: String| field.strip_prefix(&begin).map(str::to_owned);
-        if let Some(rest) = begins(format!("{way}_")) {
-            return format!("{way}.{rest}");
-        }
-        if let Some(rest) = begins(format!("drop_{way}_")) {
-            return format!("{way}.drop_{rest}");
-        }
-        if field == format!("drop_{way}") {
-            return format!("{way}.drop_other");
-        }
-    }
-    format!("link.{field}")
-}
-
 /// Creates a router. If leftovers of a killed run are in the way, waits for their removal.
 pub(crate) fn start_patiently(
     wanted: &RouterConfig,
@@ -470,25 +457,6 @@ pub(crate) fn start_patiently(
         match Router::start(wanted.clone(), site, journal) {
             Err(error) if error.is_in_use() && Instant::now() < end => sleep(LOOK),
             started => return started,
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_counter_is_called_as_those_of_each_nic_are() {
-        for (field, name) in [
-            ("rx_frames", "rx.frames"),
-            ("tx_bytes", "tx.bytes"),
-            ("drop_rx_missed", "rx.drop_missed"),
-            ("drop_tx", "tx.drop_other"),
-            ("drop_tx_no_carrier", "tx.drop_no_carrier"),
-            ("carrier_changes", "link.carrier_changes"),
-        ] {
-            assert_eq!(ledger_name(field), name);
         }
     }
 }

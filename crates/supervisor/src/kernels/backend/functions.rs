@@ -157,14 +157,15 @@ impl Functions {
     }
 }
 
-/// Applies the settings of a router's virtual functions again to those that had vanished and are back.
+/// Applies the settings of a router's virtual functions again to those that had vanished and are back, perhaps under other names.
 ///
 /// # Errors
 /// One line: the port refuses a setting.
-pub(super) fn renew(claims: &[(usize, Claim)], wanted: &[(usize, Function)]) -> Result<()> {
+pub(super) fn renew(claims: &mut [(usize, Claim)], spec: &Spec) -> Result<()> {
     for (place, claim) in claims {
-        let function = wanted.iter().find(|(of, _)| of == place);
-        function.map_or(Ok(()), |(_, function)| claim.renew(&function.wanted))?;
+        let function = spec.functions.iter().find(|(of, _)| *of == *place);
+        let inside = spec.wanted.interfaces.get(*place).map_or("", |own| own.name.as_str());
+        function.map_or(Ok(()), |(_, function)| claim.renew(&function.wanted, inside))?;
     }
     Ok(())
 }

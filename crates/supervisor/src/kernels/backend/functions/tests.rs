@@ -92,9 +92,9 @@ impl Igb {
         self.tree.remove_function("0000:01:00.0", number, &address_of_igb(number));
     }
 
-    /// Adds such a function again: a new one, which has none of the former settings.
-    fn come_back(&self, number: u32) {
-        self.tree.add_function_of_igb(number);
+    /// Adds such a function again: a new one, which has none of the former settings, and whose interface has this name.
+    fn come_back(&self, number: u32, interface: &str) {
+        self.tree.add_named_function_of_igb(number, interface);
         self.driver.state().functions[number as usize] = Seen { number, ..Seen::default() };
     }
 
@@ -149,6 +149,31 @@ fn two_routers_of_a_run_have_a_function_each() {
     assert_eq!(igb.vlans(), [0, 8], "each claim restores its own");
     drop(second);
     assert_eq!(igb.vlans(), [0, 0]);
+}
+
+#[test]
+fn of_two_runs_that_want_one_function_one_has_it_until_its_end() {
+    let igb = Igb::new();
+    let (mut ours, mut theirs) = (igb.functions(), igb.functions());
+    let first = |nic: &str, vlan: u16| {
+        let mut first = wanted(nic, vlan);
+        first.1.wish.function = Some(0);
+        [first]
+    };
+    let claims = ours.claim(&first("a.wan", 7), &[], &mut |_| ()).expect("claimed");
+    igb.move_away(0);
+    let refusal = theirs.claim(&first("b.wan", 8), &[], &mut |_| panic!("nothing is to be changed"));
+    let line = refusal.expect_err("the other run has it").to_string();
+    assert!(line.contains("another namespace") && line.lines().count() == 1, "{line}");
+    let any = theirs.claim(&[wanted("b.wan", 8)], &[], &mut |_| ()).expect("there are more");
+    assert_eq!(links(&any).map(|(_, name)| name).collect::<Vec<_>>(), ["eth0v1"]);
+    assert_eq!(igb.vlans(), [7, 8]);
+    // It comes home with the end of its run.
+    igb.tree.interface(&address_of_igb(0), "eth0v0");
+    drop(claims);
+    assert_eq!(igb.vlans(), [0, 8]);
+    let claims = theirs.claim(&first("c.wan", 9), &[], &mut |_| ()).expect("it is free");
+    assert_eq!((igb.vlans(), claims.len()), ([9, 8], 1));
 }
 
 #[test]
@@ -241,7 +266,7 @@ fn a_function_that_has_vanished_and_is_back_has_its_settings_again() {
         let line = format!("{:#}", backend.repair(spec.name()).expect_err("it is not there"));
         assert!(line.contains("eth0v0") && line.lines().count() == 1, "{line}");
         assert_eq!(backend.look(spec.name()).expect("it runs").nics.get("wan"), Some(&None));
-        igb.come_back(0);
+        igb.come_back(0, "eth0v0");
         add();
         assert!(backend.repair(spec.name()).expect("restored"), "it was moved in again");
         assert_eq!((igb.vlans(), has("eth0v0")), ([7, 0], false));
@@ -250,6 +275,39 @@ fn a_function_that_has_vanished_and_is_back_has_its_settings_again() {
         backend.end(spec.name()).expect("ended");
         assert_eq!(igb.changes(), [in_vlan(0, 7), in_vlan(0, 7), in_vlan(0, 0)]);
         assert!(has("eth0v0"));
+    };
+    host.inside(work).expect("no panic inside");
+}
+
+#[test]
+fn a_function_that_is_back_under_another_name_is_moved_in_again_and_comes_home_with_that() {
+    needs!(Root, Program("ip"));
+    let (host, igb) = (support::Namespace::add("renamed").expect("a namespace"), Igb::new());
+    let ip = |words: &str| host.ip(&words.split(' ').collect::<Vec<_>>()).expect("it is done");
+    let has = |function: &str| host.links().expect("links").iter().any(|link| link == function);
+    ip("link add eth0v0 type veth peer name far0");
+    let work = || {
+        let (journal, folder) = (Box::new(|_: Remains<'_>| ()), igb.tree.at("containers"));
+        let mut backend = HostBackend::with_functions(journal, folder, igb.functions());
+        let spec = specs("name", "192.0.2.1").remove(0);
+        backend.make(&spec).expect("made");
+        igb.move_away(0);
+        ip("link delete far0");
+        igb.vanish(0);
+        backend.repair(spec.name()).expect_err("it is not there");
+        igb.come_back(0, "net7");
+        ip("link add net7 type veth peer name far7");
+        assert!(backend.repair(spec.name()).expect("restored"), "it was moved in again");
+        assert_eq!((igb.vlans(), has("net7")), ([7, 0], false));
+        igb.tree.move_away(&address_of_igb(0), "net7");
+        assert!(!backend.repair(spec.name()).expect("nothing is missing"));
+        let changed = specs("name", "192.0.2.9").remove(0);
+        backend.make(&changed).expect("changed");
+        let nics = backend.look(spec.name()).expect("it runs").nics;
+        assert!(matches!(nics.get("wan"), Some(Some(_))), "{nics:?}");
+        backend.end(spec.name()).expect("ended");
+        assert!(has("net7") && !has("eth0v0"));
+        assert_eq!(igb.vlans(), [0, 0]);
     };
     host.inside(work).expect("no panic inside");
 }
