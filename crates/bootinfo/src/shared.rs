@@ -136,8 +136,8 @@ pub struct Shared {
     /// Value that the handler of each of those NICs writes to IMC, followed by a read of STATUS, as the
     /// interrupt handlers of kernels do before they leave the rest to polling; 0: neither. Set by the driver.
     pub pin_masks: [Line; MAX_NICS],
-    /// Number of times that the cable of each NIC was plugged in anew, incremented by the host: there may be
-    /// another host at its other end.
+    /// Number of times that the cable of each NIC was pulled out or plugged in, incremented by the host: there may be
+    /// no host, or another one, at its other end.
     pub plugged: [Line; MAX_NICS],
     /// Incremented by the host about once a second; each vCPU copies it to [`VcpuShared::answer`] from its
     /// main loop.

@@ -104,8 +104,8 @@ pub trait Platform {
         usize::MAX
     }
 
-    /// Returns how often the cable of NIC `nic` has been plugged in again: a different station may be at its other end
-    /// by now.
+    /// Returns how often the cable of NIC `nic` has been pulled out or plugged in again: no station, or a different one, may be
+    /// at its other end by now.
     fn plug_count(&self, _nic: usize) -> u32 {
         0
     }

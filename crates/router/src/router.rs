@@ -80,7 +80,7 @@ pub struct Router<'a, B, R> {
     pub(crate) late: Option<u32>,
     ageing: Ageing,
     ageing_due: Option<u64>,
-    /// For each cable, how often it had been plugged in at the last check.
+    /// For each cable, how often it had been pulled out or plugged in at the last check.
     plug_counts: [u32; MAX_NICS],
     pub(crate) identification: u16,
     /// Interfaces at which IPv6 frames, or frames with VLAN tags, were seen lately, as bits.
@@ -318,7 +318,7 @@ impl<'a, B: Buffer, R: Routes> Router<'a, B, R> {
         self.ageing = ageing;
     }
 
-    /// Marks the neighbours behind cables that were plugged in again as doubtful, so that they are probed.
+    /// Marks the neighbours behind cables whose carrier was lost, or is back, as doubtful, so that they are probed at once.
     fn follow_cables<P: Platform<Buffer = B>>(&mut self, platform: &P) {
         for port in 0..self.ports {
             let plug_count = platform.plug_count(port);

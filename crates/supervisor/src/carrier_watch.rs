@@ -1,5 +1,5 @@
-//! Carrier of host interfaces that NICs are attached to. When a cable was unplugged and plugged in again, or
-//! leads to another host by now, the router resolves its neighbours there again instead of sending to those
+//! Carrier of host interfaces that NICs are attached to. When a cable is unplugged, is plugged in again, or
+//! leads to another host by now, the router probes its neighbours there at once instead of sending to those
 //! that were there before. The daemons of its control plane see which cables have a carrier.
 
 use std::collections::BTreeMap;
@@ -18,12 +18,12 @@ pub(super) struct CarrierWatch {
 }
 
 impl CarrierWatch {
-    /// Returns the NICs whose cables differ from the last look. A NIC seen for the first time is not among
-    /// them, and one whose interface vanished only once the interface is back.
+    /// Returns the NICs whose cables differ from the last look, also those whose interface vanished. A NIC seen for the
+    /// first time is not among them.
     fn changed(&mut self, seen: BTreeMap<String, Option<Cable>>) -> Vec<String> {
         let changed = seen.iter().filter_map(|(nic, now)| {
             let before = self.seen.get(nic)?;
-            (now.is_some() && before != now).then(|| nic.clone())
+            (before != now).then(|| nic.clone())
         });
         let changed = changed.collect();
         self.seen = seen;
@@ -95,6 +95,7 @@ mod tests {
             (seen(false, 2), true),
             (seen(true, 2), true),
             (seen(true, 3), true),
+            (gone(), true),
             (gone(), false),
             (seen(true, 3), true),
             (BTreeMap::new(), false),

@@ -96,7 +96,7 @@ fn who_shares_a_cpu_sleeps_as_soon_as_there_is_nothing_to_do() {
     assert_eq!(slept(&instance), before, "they never sleep again");
 }
 
-/// Returns how often the firmware was told that the cables of its two NICs were plugged in anew.
+/// Returns how often the firmware was told that the cables of its two NICs were pulled out or plugged in.
 fn plugged(instance: &Instance) -> [u32; 2] {
     let running = instance.router("one").expect("it runs");
     let words = &running.router.machine().shared().plugged;

@@ -39,7 +39,7 @@ pub(crate) struct World {
     pub(crate) order: Offload,
     /// Offload metadata of the frames sent last.
     pub(crate) left: Vec<Offload>,
-    /// For each cable, how often it was plugged in again.
+    /// For each cable, how often it was pulled out or plugged in.
     pub(crate) plugged: Vec<u32>,
     /// Stations that claimed an address of the router: NIC, address, station.
     pub(crate) claims: Vec<(usize, u32, Mac)>,

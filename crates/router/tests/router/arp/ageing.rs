@@ -108,6 +108,32 @@ fn a_neighbour_that_went_with_its_cable_is_forgotten_after_its_probes() {
 }
 
 #[test]
+fn a_neighbour_behind_a_lost_carrier_is_probed_at_once_and_anew_when_the_carrier_is_back() {
+    let mut lab = Lab::default();
+    let host = ip(10, 0, 1, 50);
+    lab.push(1, arp_reply(1, HOST, host));
+    lab.wait(10);
+    // The carrier is lost, so that nobody hears this.
+    lab.world.plugged[1] += 1;
+    lab.wait(0);
+    assert_eq!(doubted(&mut lab, 1), host);
+    lab.wait(1000);
+    assert_eq!(doubted(&mut lab, 1), host);
+    // It is back before the last probe: the host has as many as ever.
+    lab.world.plugged[1] += 1;
+    for probe in 0..PROBES {
+        lab.wait(if probe == 0 { 0 } else { 1000 });
+        assert_eq!(doubted(&mut lab, 1), host);
+        assert_eq!(lab.neighbours.find(1, host), Some(HOST), "it is used meanwhile");
+    }
+    lab.wait(1000);
+    lab.none_sent();
+    assert_eq!(lab.neighbours.find(1, host), None);
+    // With the carrier lost for good it is forgotten too, and asked for by the next packet.
+    asked_anew(&mut lab, 1, host);
+}
+
+#[test]
 fn the_keeper_asks_for_the_neighbours_of_all_and_nobody_else() {
     let neighbours = table();
     let (mut keeper, mut second) = (Lab::new(neighbours, true), Lab::new(neighbours, false));
