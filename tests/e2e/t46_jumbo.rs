@@ -1,13 +1,14 @@
 //! Objective: a router whose NICs have an MTU of 9216, the largest one, forwards packets of 9216 octets whole, in both families and
-//! directions, and streams of them, with each engine and NIC model. Where the next link has an MTU of 1500, the sender is told so by
-//! ICMP and ICMPv6, and what it sends from then on arrives.
+//! directions, and streams of them, with each engine and NIC model, and at each kind of attachment (here: those that no other test has
+//! such frames at). Where the next link has an MTU of 1500, the sender is told so by ICMP and ICMPv6, and what it sends from then on
+//! arrives.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::ops::Range;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use support::{Namespace, PacketSocket, Stage, needs, ping, run, transfer};
+use support::{Namespace, PacketSocket, Signal, Stage, needs, ping, run, transfer};
 
 const RINGROAD: &str = env!("CARGO_BIN_EXE_ringroad");
 /// Timeout of every step, generous for a busy host.
@@ -74,7 +75,11 @@ struct World {
 
 impl World {
     fn start(way: &Way) -> Self {
-        let mut stage = Stage::start(RINGROAD, &way.file()).expect("it starts");
+        Self::around(Stage::start(RINGROAD, &way.file()).expect("it starts"))
+    }
+
+    /// Puts a host behind each of the run's two TAPs, and waits until these reach each other.
+    fn around(mut stage: Stage) -> Self {
         let left = stage.host("t46-left", "192.0.2.2/24", "192.0.2.1").expect("left");
         let right = stage.host("t46-right", "198.51.100.2/24", "198.51.100.1").expect("right");
         left.add_six("t46-left", "2001:db8:1::2/64", "2001:db8:1::1").expect("IPv6");
@@ -85,6 +90,22 @@ impl World {
             wait_for(address, || answers(&world.left, address).then_some(()));
         }
         world
+    }
+
+    /// Packets of [`JUMBO`] octets pass whole in both directions.
+    fn large_ones_pass(&self) {
+        large_ones_pass(&self.left, (&self.right, "t46-right"), RIGHT);
+        large_ones_pass(&self.right, (&self.left, "t46-left"), LEFT);
+    }
+
+    /// Streams pass in both directions.
+    fn streams_pass(&self) {
+        let (left, right) = (&self.left, &self.right);
+        for (from, to, addresses) in [(left, right, RIGHT), (right, left, LEFT)] {
+            for address in addresses {
+                transfer(from, to, place(address), OCTETS, PATIENCE);
+            }
+        }
     }
 
     /// Ends the run, whose ledger must add up.
@@ -129,15 +150,63 @@ fn large_ones_pass(from: &Namespace, (to, link): Host<'_>, addresses: [&str; 2])
 
 fn jumbo_frames_pass(engine: &'static str, model: &'static str) {
     let world = World::start(&Way { engine, model, right_mtu: JUMBO });
-    let (left, right) = (&world.left, &world.right);
-    large_ones_pass(left, (right, "t46-right"), RIGHT);
-    large_ones_pass(right, (left, "t46-left"), LEFT);
-    for (from, to, addresses) in [(left, right, RIGHT), (right, left, LEFT)] {
-        for address in addresses {
-            transfer(from, to, place(address), OCTETS, PATIENCE);
-        }
-    }
+    world.large_ones_pass();
+    world.streams_pass();
     world.finish();
+}
+
+/// Two routers, each with a host, whose inner NICs have these attachments, by which they reach each other.
+fn joined(attach: [&str; 2]) -> String {
+    let router = |at: usize| {
+        let (side, near, far) = (["left", "right"][at], at + 1, 2 - at);
+        let nets = ["192.0.2", "198.51.100"];
+        format!(
+            "[[router]]\nname = \"t46{near}\"\nengine = \"process\"\n\
+             [[router.nic]]\nname = \"lan\"\nattach = \"tap:t46-{side}\"\nmtu = {JUMBO}\n\
+             address = [\"{}.1/24\", \"2001:db8:{near}::1/64\"]\n\
+             [[router.nic]]\nname = \"inner\"\nattach = \"{}\"\nmtu = {JUMBO}\n\
+             address = [\"203.0.113.{near}/24\", \"2001:db8:3::{near}/64\"]\n\
+             [[router.route]]\nto = \"{}.0/24\"\nvia = \"203.0.113.{far}\"\n\
+             [[router.route]]\nto = \"2001:db8:{far}::/64\"\nvia = \"2001:db8:3::{far}\"\n",
+            nets[at],
+            attach[at],
+            nets[1 - at]
+        )
+    };
+    router(0) + &router(1)
+}
+
+/// Large packets and streams pass between two routers with these attachments. `commands` of `ip` make what those need.
+fn jumbo_frames_pass_between(attach: [&str; 2], commands: &[&[&str]]) {
+    let prepare = |home: &Namespace| {
+        home.set("net.ipv6.conf.default.disable_ipv6", "1")?;
+        commands.iter().try_for_each(|words| home.ip(words).map(drop))
+    };
+    let started = Stage::start_after(RINGROAD, &joined(attach), &["--json"], prepare);
+    let world = World::around(started.expect("it starts").0);
+    world.large_ones_pass();
+    world.streams_pass();
+    let World { stage, left, right } = world;
+    for host in [&left, &right] {
+        host.silence_six().expect("it is silent");
+    }
+    // What the test has made goes before the run, which is to leave nothing.
+    for words in commands.iter().filter(|words| words[1] == "add") {
+        stage.home().ip(&["link", "delete", words[2]]).expect("deleted");
+    }
+    stage.finish_troubled(vec![left, right]).expect("it ends well, and leaves nothing");
+}
+
+/// Large packets pass between two routers at a bridge of Open vSwitch, which sees frames after their checksums are due: no streams.
+fn jumbo_frames_pass_open_vswitch() {
+    let started = Stage::start_beside_ovs(RINGROAD, &joined(["ovs:t46-br"; 2]), &["--json"], "t46-br");
+    let (stage, ovs) = started.expect("it starts");
+    let mut world = World::around(stage);
+    world.large_ones_pass();
+    world.stage.run().signal(Signal::TERM).expect("it is told");
+    let done = world.stage.run().wait(PATIENCE).expect("it ends");
+    assert!(done.status.success(), "{}", done.stderr);
+    assert_eq!(ovs.ask(&["list-ports", "t46-br"]).expect("ports"), "", "none of the run's is left");
 }
 
 fn place(address: &str) -> SocketAddr {
@@ -231,6 +300,53 @@ mod all {
     fn jumbo_frames_pass_e1000s_under_kvm() {
         needs!(Root, Kvm, Tun, Program("ip"), Program("busybox"));
         jumbo_frames_pass("kvm", "e1000");
+    }
+
+    #[test]
+    fn jumbo_frames_pass_a_bridge() {
+        needs!(Root, Tun, Program("ip"), Program("busybox"));
+        let bridge = [&["link", "add", "t46-br", "type", "bridge"][..], &["link", "set", "t46-br", "up"]];
+        jumbo_frames_pass_between(["bridge:t46-br"; 2], &bridge);
+    }
+
+    #[test]
+    fn jumbo_frames_pass_macvtaps() {
+        needs!(Root, Tun, Program("ip"), Program("busybox"));
+        // By default macvtaps of one interface reach each other.
+        let below = [
+            &["link", "add", "t46-low", "mtu", "9216", "type", "veth", "peer", "name", "t46-far"][..],
+            &["link", "set", "t46-far", "mtu", "9216"],
+            &["link", "set", "t46-low", "up"],
+            &["link", "set", "t46-far", "up"],
+        ];
+        jumbo_frames_pass_between(["macvtap:t46-low"; 2], &below);
+    }
+
+    #[test]
+    fn jumbo_frames_pass_a_tunnel() {
+        needs!(Root, Tun, Program("ip"), Program("busybox"));
+        let ends = ["udp:127.0.0.1:4746-127.0.0.1:4747", "udp:127.0.0.1:4747-127.0.0.1:4746"];
+        jumbo_frames_pass_between(ends, &[]);
+    }
+
+    #[test]
+    fn jumbo_frames_pass_rings_that_another_router_serves() {
+        needs!(Root, Tun, Program("ip"), Program("busybox"));
+        let ends = ["vhost-user-frontend:t46.sock", "vhost-user-backend:t46.sock"];
+        jumbo_frames_pass_between(ends, &[]);
+    }
+
+    #[test]
+    fn jumbo_frames_pass_open_vswitch() {
+        needs!(
+            Root,
+            Tun,
+            Program("ip"),
+            Program("busybox"),
+            Program("ovs-vswitchd"),
+            Program("ovsdb-server")
+        );
+        super::jumbo_frames_pass_open_vswitch();
     }
 
     #[test]
