@@ -384,6 +384,39 @@ mod alone {
             drop((home, folder));
             assert_eq!(Traces::left(&traces, PATIENCE), [""; 0]);
         }
+
+        /// Returns true if the kernel makes VLANs.
+        fn has_vlans(home: &Namespace) -> bool {
+            home.ip(&["link", "add", "t41v", "type", "veth", "peer", "name", "t41p"]).expect("a pair");
+            let vlan = ["link", "add", "link", "t41v", "name", "t41v.7", "type", "vlan", "id", "7"];
+            let has_some = home.ip(&vlan).is_ok();
+            home.ip(&["link", "delete", "t41v"]).expect("deleted");
+            has_some
+        }
+
+        #[test]
+        fn a_vlan_that_the_kernel_lacks_is_one_line_and_no_container_is_left() {
+            support::needs!(Root, Program("ip"), Program("nsenter"), Program("lxc-start"));
+            let _turn = alone();
+            let traces = Traces::now();
+            let home = Namespace::add("t41-home").expect("a namespace");
+            let folder = tempfile::tempdir().expect("a folder");
+            let vlan = "[[router.interface]]\nname = \"guests\"\nnic = \"west\"\nvlan = 7\naddress = \"10.41.7.1/24\"\n";
+            std::fs::write(folder.path().join("file.toml"), FILE.to_owned() + vlan).expect("a file");
+            let has_vlans = has_vlans(&home);
+            let mut run = launch(&home, folder.path());
+            if has_vlans {
+                run.wait_for_line(PATIENCE, |line| line.contains("is up after")).expect("it comes up");
+                run.signal(Signal::TERM).expect("signalled");
+            }
+            let done = run.wait(PATIENCE).expect("it ends");
+            assert_eq!(done.status.success(), has_vlans, "{}", done.stderr);
+            let refusals = done.stderr.lines().filter(|line| line.contains("no VLANs (802.1Q)")).count();
+            assert_eq!(refusals, usize::from(!has_vlans), "{}", done.stderr);
+            wait_for(|| (!has_link(&home, "t41w") && !has_link(&home, "t41e")).then_some(()));
+            drop((home, folder));
+            assert_eq!(Traces::left(&traces, PATIENCE), [""; 0]);
+        }
     }
 
     mod long {

@@ -266,6 +266,42 @@ fn urgent_frames_come_past_a_full_queue_of_a_macvtap_and_each_comes_once() {
 }
 
 #[test]
+fn what_has_its_vlan_tag_beside_it_is_not_copied_and_comes_with_the_tag() {
+    if !macvtaps() {
+        return;
+    }
+    let netns = veth();
+    let config = TapConfig { urgent: true, ..macvtap_config(&netns) };
+    let tap = macvtap::open("m0", ON_NEAR, &config).expect("macvtap");
+    if !tap.traits().has_urgent_queue() {
+        return println!("SKIPPED: the kernel takes no program that finds urgent frames");
+    }
+    let open = |name: &str| netns.run(|| PacketSocket::open(name)).expect("enter").expect("packet socket");
+    let (far, beside) = (open("far"), open("m0"));
+    let send = |frame: Vec<u8>| assert_eq!(rustix::io::write(&far, &frame), Ok(frame.len()));
+    let mut ports = tap.try_clone().expect("copy").into_ports();
+    let (mut urgent, _) = ports.pop().expect("the queue of copies");
+    let (mut plain, _) = ports.pop().expect("a queue");
+    let whole = of_bfd(THEIRS, OURS, 1);
+    let tagged = [&whole[..12], &[0x81, 0, 0, 7], &whole[12..]].concat();
+    send(tagged.clone());
+    // The kernel shows packet sockets the frame without its tag, which is in the metadata (PACKET_AUXDATA).
+    let mut shown = Vec::new();
+    wait_for("the frame without its tag", || {
+        shown.extend(frames_at(&beside));
+        shown.contains(&whole)
+    });
+    // A macvtap puts the tag back. The frame is of a VLAN, so that it is urgent for nobody; the one behind it is.
+    assert_eq!(collect(&mut plain, 1), [tagged]);
+    send(of_bfd(THEIRS, OURS, 2));
+    assert_eq!(collect(&mut urgent, 1), [of_bfd(THEIRS, OURS, 2)]);
+    wait_for("the other one", || {
+        assert!(drained(&mut plain).is_empty(), "it came twice");
+        plain.counters().copied.get() == 1
+    });
+}
+
+#[test]
 fn what_cannot_carry_a_macvtap_is_named_and_nothing_is_left() {
     if !macvtaps() {
         return;
