@@ -45,8 +45,6 @@ const SPIN: Duration = Duration::from_millis(2);
 /// of 1024 entries.
 const MEMORY: u64 = 32 << 20;
 const MEMORY_A_VCPU: u64 = 10 << 20;
-/// Most destinations in an experiment with many routes, each in a prefix of its own.
-pub(crate) const DESTINATIONS: usize = 65_536;
 /// Seed of the synthetic routes.
 const SEED: u64 = 1;
 
@@ -233,7 +231,7 @@ pub fn sink(settings: &Settings) -> Sink {
 }
 
 /// Returns the traffic that the generator sends to the router; with more than two routes, to one destination in each
-/// prefix, or in each of 65,536 of them. Each destination is a flow, so that there are at least as many flows.
+/// prefix, in random order, again and again. Each destination is a flow, so that there are at least as many flows.
 pub fn traffic(options: &Options) -> Settings {
     let mut settings = Settings {
         destination_mac: frame::Mac(NEAR_MAC),
@@ -246,7 +244,7 @@ pub fn traffic(options: &Options) -> Settings {
         settings.destinations6 = destinations6(options);
     } else if options.routes > 2 {
         let prefixes = synthetic::prefixes(options.routes as usize, SEED);
-        settings.destinations = synthetic::destinations(&prefixes, DESTINATIONS, SEED);
+        settings.destinations = synthetic::destinations(&prefixes, prefixes.len(), SEED);
     }
     settings
 }
@@ -262,13 +260,13 @@ pub(crate) fn traffic_of(options: &Options, pair: usize) -> Settings {
     Settings { flows, destination_mac, destinations: vec![destination_of(pair).to_bits()], ..settings }
 }
 
-/// Returns the IPv6 destinations: one, or one in each prefix, or in each of 65,536 of them.
+/// Returns the IPv6 destinations: one, or one in each prefix, in random order.
 fn destinations6(options: &Options) -> Vec<u128> {
     if options.routes <= 2 {
         return vec![NEAR6.to_bits() | 2];
     }
     let prefixes = six::synthetic::prefixes(options.routes as usize, SEED);
-    six::synthetic::destinations(&prefixes, DESTINATIONS, SEED)
+    six::synthetic::destinations(&prefixes, prefixes.len(), SEED)
 }
 
 /// Opens the [`ExecutionBackend`] of the engine that the options name.
@@ -337,6 +335,16 @@ mod tests {
             let own = plan.nics.iter().flat_map(|nic| &nic.addresses);
             assert!(own.into_iter().all(|own| own.ip.octets()[..3] != to.octets()[..3]), "{to}");
         }
+    }
+
+    #[test]
+    fn with_many_routes_each_has_a_destination() {
+        let options = Options { routes: 70_000, ..Options::default() };
+        let four = traffic(&options);
+        assert_eq!((four.destinations.len(), four.flow_count()), (70_000, 70_000));
+        assert!(!four.destinations.is_sorted(), "they come in random order");
+        let six = traffic(&Options { six: true, ..options });
+        assert_eq!((six.destinations6.len(), six.flow_count()), (70_000, 70_000));
     }
 
     #[test]

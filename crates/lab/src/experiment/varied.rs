@@ -71,7 +71,7 @@ pub struct OptionOverrides {
     /// Flows of the generator.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
     flows: Option<u32>,
-    /// Routes of the router; above 2: that many synthetic ones, and a destination, which is a flow, in each of up to 65,536.
+    /// Routes of the router; above 2: that many synthetic ones, and a destination, which is a flow, in each.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=2_000_000))]
     routes: Option<u32>,
     /// Family of the generator's packets and of the routes; `forward` and `lookup` only.

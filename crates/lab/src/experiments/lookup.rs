@@ -1,4 +1,5 @@
-//! `lookup`: the route table alone, in one thread: bursts of destinations drawn from all routes, looked up as the router does.
+//! `lookup`: the route table alone, in one thread: bursts of destinations, one of each route in random order, looked up as the router
+//! does.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU32, AtomicU64};
@@ -11,8 +12,6 @@ use ring::BURST;
 use crate::experiment::{Experiment, Options, Rig, Sample};
 use crate::scenario::for_about;
 
-/// Destinations, each in a prefix of its own.
-const DESTINATIONS: usize = 65_536;
 /// Seed of routes and destinations.
 const SEED: u64 = 1;
 /// Number of next hops, which the routes have in turn.
@@ -54,7 +53,7 @@ impl Lookups {
             let gateway = 0x0a00_0000 | (at % HOPS + 1);
             rib.add(prefix.prefix, prefix.len, NextHop::Gateway { nic: 1, gateway })?;
         }
-        let to = synthetic::destinations(&prefixes, DESTINATIONS, SEED);
+        let to = synthetic::destinations(&prefixes, prefixes.len(), SEED);
         Ok(Self::Four { table: fib::Table::new(memory), to })
     }
 
@@ -73,7 +72,7 @@ impl Lookups {
             let gateway = 0xfe80 << 112 | u128::from(at % HOPS + 1);
             rib.add(prefix.prefix, prefix.len, NextHop::Gateway6 { nic: 1, gateway })?;
         }
-        let to = six::synthetic::destinations(&prefixes, DESTINATIONS, SEED);
+        let to = six::synthetic::destinations(&prefixes, prefixes.len(), SEED);
         Ok(Self::Six { table: six::Table::new(memory), to })
     }
 
