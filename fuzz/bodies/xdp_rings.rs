@@ -21,7 +21,7 @@ const SIZE: u32 = 8;
 const PAGE: usize = 4096;
 /// Offsets of its words, and of its entries.
 const PARTS: XdpRingOffset = XdpRingOffset { producer: 0, consumer: 64, desc: 192, flags: Some(128) };
-const LAYOUT: Layout = Layout { chunk: 2048, receive: SIZE, transmit: SIZE };
+const LAYOUT: Layout = Layout { chunk: 2048, pieces: 1, receive: SIZE, transmit: SIZE };
 /// Most steps of an input.
 const STEPS: usize = 64;
 
@@ -64,7 +64,7 @@ pub(crate) fn run(input: &[u8]) {
 /// Files in place of the kernel's, and the objects under test.
 pub(super) struct World {
     /// Fill, completion, receive and transmit ring.
-    rings: [Mapping; 4],
+    pub(super) rings: [Mapping; 4],
     pub(super) queue: Arc<Queue>,
     receive: Mutex<Option<Receiver>>,
     /// Other end of the connection that represents the socket.
@@ -79,10 +79,15 @@ fn file(octets: u64) -> OwnedFd {
 
 impl World {
     pub(super) fn new() -> Self {
+        Self::with(LAYOUT)
+    }
+
+    /// With as many chunks as entries of a ring.
+    pub(super) fn with(layout: Layout) -> Self {
         let files = [(); 4].map(|()| file(PAGE as u64));
         let place = Place { page: 0, parts: PARTS, size: SIZE };
         let [fill, completion, receive, transmit] = files.each_ref().map(OwnedFd::as_fd);
-        let chunks = LAYOUT.transmit_chunks();
+        let chunks = layout.transmit_chunks();
         let sender = Sender::new(
             Producer::map(transmit, place).expect("a ring"),
             Consumer::map(completion, place).expect("a ring"),
@@ -91,14 +96,14 @@ impl World {
         let (socket, kernel) = UnixStream::pair().expect("sockets");
         let queue = Arc::new(Queue {
             socket: socket.into(),
-            umem: Umem::map(&file(LAYOUT.len()), LAYOUT).expect("memory"),
+            umem: Umem::map(&file(layout.len()), layout).expect("memory"),
             device: Device::named("rings"),
             sender: Mutex::new(sender),
             busy: AtomicBool::new(false),
         });
         let (receive, fill) =
             (Consumer::map(receive, place).expect("a ring"), Producer::map(fill, place).expect("a ring"));
-        let mut receiver = Receiver { queue: queue.clone(), receive, fill, unpublished: 0 };
+        let mut receiver = Receiver::new(queue.clone(), receive, fill);
         receiver.fill_up();
         let rings = files.each_ref().map(|file| Mapping::new(file.as_fd(), 0, PAGE).expect("a ring"));
         Self { rings, queue, receive: Mutex::new(Some(receiver)), _kernel: kernel }

@@ -105,7 +105,7 @@ fn macvtaps_and_af_xdp() {
     let per_queue = "vcpus = 2\nvhost = 'per-queue'";
     world.says(("xdp:v0", "queues = 2", per_queue), "no", "v0 has 1 receive queues, not 2: ethtool -L v0");
     world.ip("link set lo mtu 65536");
-    world.says(("xdp:lo", "", ""), "no", "the MTU of lo is 65536, and AF_XDP has room for 3818");
+    world.says(("xdp:lo", "", ""), "no", "the MTU of lo is 65536, and AF_XDP has room for 9216");
     world.ip("link add br0 type bridge");
     world.ip("link set v0 master br0");
     world.says(("macvtap:v0", "", ""), "no", "v0 is in a bridge, bond or Open vSwitch");

@@ -210,7 +210,7 @@ fn what_cannot_be_had_is_said_in_one_line() {
     stage.home().ip(&["link", "set", "lo", "mtu", "65536"]).expect("set");
     let large = refusal(stage.home(), &other("lo"));
     assert!(
-        large.contains("router.nic.attach: the MTU of lo is 65536, and AF_XDP has room for 3818"),
+        large.contains("router.nic.attach: the MTU of lo is 65536, and AF_XDP has room for 9216"),
         "{large}"
     );
     wait_for("an answer: the first goes on", || answers(&left, RIGHT));
@@ -245,6 +245,28 @@ mod all {
     fn an_interface_that_is_made_again_is_taken_again_whatever_happened_meanwhile() {
         support::needs!(Root, Program("ip"), Program("ethtool"), Program("busybox"));
         is_taken_again(&[Meanwhile::RouterStartsAgain, Meanwhile::PlaneIsKilled, Meanwhile::Nothing]);
+    }
+
+    #[test]
+    fn jumbo_frames_pass() {
+        support::needs!(Root, Program("ip"), Program("ethtool"), Program("busybox"));
+        let text = file("process", "").replace("\naddress", "\nmtu = 9216\naddress");
+        let start = Stage::start_after(BINARY, &text, &["--json", "--log", "text"], |home| {
+            let hosts = cables(home, 1)?;
+            for (host, name) in [(&hosts.0, "t25-left"), (&hosts.1, "t25-right")] {
+                home.ip(&["link", "set", name, "mtu", "9216"])?;
+                host.ip(&["link", "set", "eth0", "mtu", "9216"])?;
+            }
+            Ok(hosts)
+        });
+        let (stage, (left, right)) = start.expect("it starts");
+        both_ways(&left, &right);
+        // Packets of 9216 octets, and of one that fills a page with its headers, and more.
+        let (near, far) = (datagrams(&left, 0, PATIENCE), datagrams(&right, 7026, PATIENCE));
+        for octets in [3798, 3799, 4054, 4055, 9188] {
+            echo(&near, &far, (RIGHT, 7026).into(), octets);
+        }
+        finish(stage, vec![left, right]);
     }
 
     #[test]

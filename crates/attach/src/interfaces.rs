@@ -12,8 +12,8 @@ const UP: u32 = 1;
 const TAP: u32 = 2;
 const MULTI_QUEUE: u32 = 0x100;
 const ETHERNET: u32 = 1;
-/// Maximum MTU with AF_XDP, in octets.
-pub(crate) const LARGEST_XDP: u32 = 3818;
+/// Maximum MTU of an interface with AF_XDP, in octets: that of NICs.
+const LARGEST_XDP: u32 = 9216;
 
 /// Returns the folder of an interface.
 pub(crate) fn interface(name: &str) -> PathBuf {

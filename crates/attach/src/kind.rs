@@ -170,8 +170,6 @@ pub struct AttachmentProperties {
     pub is_handed: bool,
     /// Another program's virtual machine shares its memory with us.
     pub shares_memory: bool,
-    /// Largest MTU that it can carry, and why, if that is less than what NICs can have.
-    pub most_mtu: Option<(u32, &'static str)>,
 }
 
 /// A missing prerequisite: the key that names it, and the problem with its remedy.

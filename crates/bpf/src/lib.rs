@@ -17,7 +17,7 @@ pub use btf::Btf;
 pub use map::{Key, Kind, Map};
 pub use program::{
     Direction, Purpose, attach_to_interface, attach_to_socket, attach_to_tcx, attach_to_tracepoint,
-    instruction, load, load_as, run,
+    instruction, load, load_as, load_for_pieces, run,
 };
 
 /// Makes a call that returns a new descriptor.

@@ -10,6 +10,8 @@ const TEST_RUN: libc::c_long = 10;
 const RAW_TRACEPOINT_OPEN: libc::c_long = 17;
 const LINK_CREATE: libc::c_long = 28;
 const ATTACH_XDP: u32 = 37;
+/// `BPF_F_XDP_HAS_FRAGS`.
+const TAKES_PIECES: u32 = 1 << 5;
 /// Licence of ringroad's own programs.
 const OURS: &CStr = c"Apache-2.0";
 
@@ -62,6 +64,20 @@ pub fn load(purpose: Purpose, instructions: &[u64]) -> io::Result<OwnedFd> {
 /// # Errors
 /// See [`load`].
 pub fn load_as(licence: &CStr, purpose: Purpose, instructions: &[u64]) -> io::Result<OwnedFd> {
+    load_with((licence, 0), purpose, instructions)
+}
+
+/// Loads a program for an interface ([`Purpose::Interface`]) that also takes frames in several pieces, of which it sees the first
+/// (Linux 5.18).
+///
+/// # Errors
+/// See [`load`].
+pub fn load_for_pieces(instructions: &[u64]) -> io::Result<OwnedFd> {
+    load_with((OURS, TAKES_PIECES), Purpose::Interface, instructions)
+}
+
+/// Loads a program under this licence, with these flags.
+fn load_with((licence, flags): (&CStr, u32), purpose: Purpose, instructions: &[u64]) -> io::Result<OwnedFd> {
     let mut request = Load {
         kind: purpose as u32,
         count: instructions.len() as u32,
@@ -71,7 +87,7 @@ pub fn load_as(licence: &CStr, purpose: Purpose, instructions: &[u64]) -> io::Re
         log_size: 0,
         log: 0,
         kernel: 0,
-        flags: 0,
+        flags,
         name: *b"ringroad\0\0\0\0\0\0\0\0",
         interface: 0,
         attach: if purpose == Purpose::Interface { ATTACH_XDP } else { 0 },

@@ -78,7 +78,7 @@ fn read(section: &Section<'_>, router: &Router, plan: &Plan) -> Nic {
         section.fault(section.line_of("deliver"), "deliver", what);
     }
     let queue_len = queue_len(section, attach.as_ref(), router);
-    let mtu = mtu(section, attach.as_ref());
+    let mtu = section.number("mtu", LEAST_MTU..=MOST_MTU, DEFAULT_MTU);
     Nic {
         mac: mac.unwrap_or_else(|| Mac::derived(&router.name, &name)),
         name,
@@ -101,20 +101,6 @@ fn read(section: &Section<'_>, router: &Router, plan: &Plan) -> Nic {
         ring: ring(section),
         offload: section.flag("offload", true),
         memory_max: attachment::memory_max(section),
-    }
-}
-
-/// Parses the MTU, which the attachment may limit.
-fn mtu(section: &Section<'_>, attach: Option<&Attach>) -> u32 {
-    let mtu = section.number("mtu", LEAST_MTU..=MOST_MTU, DEFAULT_MTU);
-    match attach.and_then(|attach| attach.traits().most_mtu).filter(|(most, _)| mtu > *most) {
-        Some((most, why)) => {
-            let what =
-                format!("{mtu} is more than the {most} of this attachment ({why}); write at most {most}");
-            section.fault(section.line_of("mtu"), "mtu", what);
-            DEFAULT_MTU
-        }
-        None => mtu,
     }
 }
 

@@ -44,13 +44,15 @@ use revival::QueueHandover;
 use sink::Sender;
 use socket::{Bound, Mapped, Wish};
 use source::Receiver;
-use umem::{HEADROOM, Layout};
+use umem::{LARGEST_CHUNK, Layout};
 
 /// Ethernet header with two VLAN tags, in octets.
 const HEADERS: u32 = 22;
-/// Octets of the largest chunk: a page.
-const LARGEST_CHUNK: u32 = 4096;
-/// Permitted ring sizes, in frames.
+/// Largest MTU of a NIC, and of an interface, in octets.
+const LARGEST_MTU: u32 = 9216;
+/// Most chunks in which a frame lies.
+const MOST_PIECES: u32 = umem::pieces(LARGEST_MTU + HEADERS);
+/// Permitted ring sizes, in frames, or in pieces of them.
 const RINGS: std::ops::RangeInclusive<u32> = 256..=16_384;
 
 /// Configuration of an interface.
@@ -58,7 +60,7 @@ const RINGS: std::ops::RangeInclusive<u32> = 256..=16_384;
 pub struct XdpConfig<'a> {
     /// MTU of the NIC behind the port, in octets.
     pub mtu: u32,
-    /// Number of frames that wait for the source, rounded up to a power of two from 256 to 16,384.
+    /// Number of frames that wait for the source; with the pieces of each, rounded up to a power of two from 256 to 16,384.
     pub queue_len: u32,
     /// Budget of frames for each time that the serving thread polls the driver, which replaces the driver's
     /// interrupt; `None`: interrupts.
@@ -93,6 +95,8 @@ pub struct XdpParts {
     pub transmit: usize,
     /// Octets of a chunk.
     chunk: u32,
+    /// Chunks in which a frame may lie.
+    pieces: u32,
     /// Entries of each ring.
     ring: u32,
     /// True if frames are where the NIC itself puts them (zero-copy).
@@ -116,7 +120,7 @@ struct ProgramHold {
 
 impl XdpParts {
     fn layout(&self) -> Layout {
-        Layout { chunk: self.chunk, receive: self.ring, transmit: self.ring }
+        Layout { chunk: self.chunk, pieces: self.pieces, receive: self.ring, transmit: self.ring }
     }
 
     /// Describes how frames are received: `zero-copy, in the driver`.
@@ -140,7 +144,7 @@ impl Xdp {
         let interface = Interface::find(name)?;
         let layout = layout(config, interface.mtu)?;
         let wish = Wish { layout, busy_poll: config.busy_poll };
-        let program = Attached::new(name, interface.index, interface.receive)?;
+        let program = Attached::new(name, interface.index, interface.receive, layout.is_in_pieces())?;
         let hearing = interface::hear_everything(name, interface.index)?;
         let sockets = bind_all((name, interface.index), interface.receive, wish, &program)?;
         let parts = XdpParts {
@@ -148,6 +152,7 @@ impl Xdp {
             queues: sockets.len(),
             transmit: interface.transmit.min(interface.receive) as usize,
             chunk: layout.chunk,
+            pieces: layout.pieces,
             ring: layout.receive,
             zero_copy: sockets.iter().all(Bound::is_zero_copy),
             in_driver: program.hook() == Hook::Driver,
@@ -210,7 +215,7 @@ impl Xdp {
     /// # Errors
     /// They do not fit.
     pub fn resize(&self, mtu: u32) -> Result<(), Error> {
-        if mtu + HEADERS + HEADROOM <= self.parts.chunk {
+        if mtu.saturating_add(HEADERS) <= self.parts.layout().longest() {
             return Ok(());
         }
         Err(Error::Range {
@@ -254,7 +259,10 @@ impl Xdp {
             sockets.push(Bound { socket, memory });
         }
         let good_ring = parts.ring.is_power_of_two() && RINGS.contains(&parts.ring);
-        let good_chunk = [2048, LARGEST_CHUNK].contains(&parts.chunk);
+        let good_chunk = match parts.pieces {
+            1 => [2048, LARGEST_CHUNK].contains(&parts.chunk),
+            pieces => parts.chunk == LARGEST_CHUNK && (2..=MOST_PIECES).contains(&pieces),
+        };
         if 2 * sockets.len() != Self::descriptors_of(&parts) || !good_ring || !good_chunk {
             let wrong = io::Error::from(io::ErrorKind::InvalidData);
             return Err(Error::system(format!("taking over the sockets of `{}`", parts.interface), wrong));
@@ -307,7 +315,7 @@ impl Xdp {
             sender: Mutex::new(sender),
             busy: AtomicBool::new(false),
         });
-        let mut receiver = Receiver { queue: queue.clone(), receive, fill, unpublished: 0 };
+        let mut receiver = Receiver::new(queue.clone(), receive, fill);
         receiver.fill_up();
         Ok((queue, receiver))
     }
@@ -336,14 +344,16 @@ impl XdpPorts {
 
 fn layout(config: &XdpConfig<'_>, interface_mtu: u32) -> Result<Layout, Error> {
     let mtu = config.mtu.max(interface_mtu);
-    if mtu > LARGEST_CHUNK - HEADROOM - HEADERS {
+    if mtu > LARGEST_MTU {
         return Err(Error::Range {
             what: "the MTU of the interface",
             found: mtu.into(),
-            expected: "at most 3818: with AF_XDP a frame lies in one page (see `ip link set … mtu`)",
+            expected: "at most 9216 (see `ip link set … mtu`)",
         });
     }
-    let ring = config.queue_len.clamp(*RINGS.start(), *RINGS.end()).next_power_of_two();
+    // Each piece of a frame takes an entry.
+    let entries = config.queue_len.saturating_mul(umem::pieces(mtu + HEADERS));
+    let ring = entries.clamp(*RINGS.start(), *RINGS.end()).next_power_of_two();
     Ok(Layout::new(mtu + HEADERS, ring))
 }
 

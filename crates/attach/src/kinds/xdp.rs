@@ -31,7 +31,6 @@ pub(crate) const KIND: Kind = Kind {
     traits: |_| AttachmentProperties {
         changes_interfaces: true,
         is_on_interface: true,
-        most_mtu: Some((interfaces::LARGEST_XDP, "with AF_XDP a frame lies in one page")),
         ..AttachmentProperties::default()
     },
     counts: &[

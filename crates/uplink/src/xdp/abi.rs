@@ -11,6 +11,9 @@ use rustix::net::{RecvFlags, SendFlags, recv, send};
 /// 6.17).
 pub(super) const XDP_MAX_TX_SKB_BUDGET: libc::c_int = 9;
 
+/// Option of a descriptor: the frame goes on in the next one (`XDP_PKT_CONTD`).
+pub(super) const CONTINUES: u32 = 1;
+
 /// Descriptor of the receive and the transmit ring: `struct xdp_desc`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
@@ -19,7 +22,7 @@ pub(super) struct Descriptor {
     pub(super) addr: u64,
     /// Octets of the frame.
     pub(super) len: u32,
-    /// Options; 0: the frame ends here.
+    /// Options, as [`CONTINUES`]; 0: the frame ends here.
     pub(super) options: u32,
 }
 

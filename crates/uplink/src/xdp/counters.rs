@@ -13,7 +13,7 @@ ledger::counters! {
         polls_empty,
         /// Times the kernel had to be called to continue receiving.
         wakeups,
-        /// Frames whose address, reported by the kernel, is outside the memory.
+        /// Frames whose address, reported by the kernel, is outside the memory, or that are longer than those of the NIC.
         drop_bad_address,
     }
 
@@ -29,7 +29,7 @@ ledger::counters! {
         wakeups,
         /// Frames lost because the rings and chunks for the interface were full.
         drop_full,
-        /// Frames lost because they are longer than a chunk of the memory, or shorter than an Ethernet header.
+        /// Frames lost because they are longer than the memory for one, or shorter than an Ethernet header.
         drop_length,
         /// Frames lost because the interface is down.
         drop_down,

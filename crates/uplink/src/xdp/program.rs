@@ -37,12 +37,17 @@ pub(super) struct Attached {
 }
 
 impl Attached {
-    /// Loads the program and attaches it to the interface with this index.
-    pub(super) fn new(interface: &str, index: u32, queues: u32) -> Result<Self, Error> {
+    /// Loads the program and attaches it to the interface with this index. `in_pieces`: for frames that may lie in several chunks.
+    pub(super) fn new(interface: &str, index: u32, queues: u32, in_pieces: bool) -> Result<Self, Error> {
         let map =
             Map::new(Kind::Sockets, 4, queues).map_err(|e| refusal("making a map of AF_XDP sockets", e))?;
-        let program = bpf::load(Purpose::Interface, &program(map.as_fd().as_raw_fd()))
-            .map_err(|e| refusal("loading an XDP program", e))?;
+        let instructions = program(map.as_fd().as_raw_fd());
+        let loaded = if in_pieces {
+            bpf::load_for_pieces(&instructions)
+        } else {
+            bpf::load(Purpose::Interface, &instructions)
+        };
+        let program = loaded.map_err(|e| refusal("loading an XDP program", e))?;
         let (link, hook) = match attach_to_interface(program.as_fd(), index, IN_DRIVER) {
             Err(e) if matches!(e.raw_os_error(), Some(libc::EOPNOTSUPP | libc::EINVAL | libc::ERANGE)) => {
                 (attach_to_interface(program.as_fd(), index, IN_SKB_MODE), Hook::Generic)

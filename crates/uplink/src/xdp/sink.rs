@@ -11,7 +11,7 @@ use port::{Frame, Sink};
 use ring::BURST;
 
 use super::XdpWriteCounters;
-use super::abi::{self, Descriptor};
+use super::abi::{self, CONTINUES, Descriptor};
 use super::device::Queue;
 use super::rings::{Consumer, Producer};
 
@@ -72,20 +72,25 @@ impl Sender {
         }
     }
 
-    /// Returns the number of frames that could be accepted now.
+    /// Returns the number of frames that could be accepted now, whatever their lengths.
     fn room(&mut self, queue: &Queue, wanted: usize) -> usize {
-        if self.free.len() < wanted {
+        let pieces = queue.umem.layout.pieces as usize;
+        let chunks = wanted.saturating_mul(pieces);
+        if self.free.len() < chunks {
             self.reclaim(queue);
         }
-        self.free.len().min(self.transmit.room(wanted as u32) as usize)
+        self.free.len().min(self.transmit.room(chunks as u32) as usize) / pieces.max(1)
     }
 
     /// Copies a frame, padded with zeros to the shortest length on a wire: the kernel passes it to the driver as it is, and
     /// a router that removes a VLAN tag makes frames shorter. Returns false if it is too short for Ethernet or does not fit
-    /// into a chunk.
+    /// into as many chunks as a frame may have.
     fn copy(&mut self, queue: &Queue, frame: &Frame<'_>) -> bool {
-        let len = frame.len();
-        if !(HEADER..=queue.umem.layout.chunk as usize).contains(&len) {
+        let (len, layout) = (frame.len(), queue.umem.layout);
+        if layout.is_in_pieces() && len > layout.chunk as usize {
+            return self.copy_in_pieces(queue, frame);
+        }
+        if !(HEADER..=layout.chunk as usize).contains(&len) {
             return false;
         }
         let Some(addr) = self.free.pop() else { return false };
@@ -96,6 +101,26 @@ impl Sender {
             room.skip(len as u32).copy_from_slice(&[0; SHORTEST][len..]);
         }
         self.transmit.push(Descriptor { addr, len: padded, options: 0 });
+        true
+    }
+
+    /// Copies a frame that is longer than a chunk into several, for which [`Sender::room`] has found room. Returns false if it has more
+    /// octets than a frame may have.
+    fn copy_in_pieces(&mut self, queue: &Queue, frame: &Frame<'_>) -> bool {
+        let (chunk, len) = (queue.umem.layout.chunk, frame.len() as u32);
+        let count = len.div_ceil(chunk);
+        if len > queue.umem.layout.longest() || self.free.len() < count as usize {
+            return false;
+        }
+        for at in (0..len).step_by(chunk as usize) {
+            let piece = frame.octets().skip(at).take(chunk);
+            let ends = len - at <= chunk;
+            let Some(addr) = self.free.pop() else { return false };
+            let Some(room) = queue.umem.bytes(addr, piece.len() as u32) else { return false };
+            piece.copy_to(&room);
+            let options = if ends { 0 } else { CONTINUES };
+            self.transmit.push(Descriptor { addr, len: piece.len() as u32, options });
+        }
         true
     }
 

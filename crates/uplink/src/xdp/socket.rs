@@ -64,7 +64,7 @@ impl Bound {
         })?;
         let bound = Self { socket, memory };
         bound.poll_from_here(wish.busy_poll);
-        bound.bind(name, index, queue)?;
+        bound.bind((name, index), queue, wish.layout)?;
         Ok(bound)
     }
 
@@ -85,9 +85,17 @@ impl Bound {
     }
 
     /// Binds the socket. The kernel uses zero-copy if the driver supports it, and copies otherwise.
-    fn bind(&self, name: &str, index: u32, queue: u32) -> Result<(), Error> {
-        let address = SocketAddrXdp::new(SocketAddrXdpFlags::XDP_USE_NEED_WAKEUP, index, queue);
+    fn bind(&self, (name, index): (&str, u32), queue: u32, layout: Layout) -> Result<(), Error> {
+        let mut flags = SocketAddrXdpFlags::XDP_USE_NEED_WAKEUP;
+        flags.set(SocketAddrXdpFlags::XDP_USE_SG, layout.is_in_pieces());
+        let address = SocketAddrXdp::new(flags, index, queue);
         bind(&self.socket, &address).map_err(|e| match e {
+            // Each interface has a first queue.
+            Errno::INVAL if layout.is_in_pieces() && queue == 0 => Error::Refused {
+                what: format!("cannot have frames of more than a page from `{name}`"),
+                why: "that takes Linux 6.6; write `mtu = 3818` or less, and set that of the interface"
+                    .to_owned(),
+            },
             Errno::BUSY => Error::QueueTaken { name: name.to_owned(), queue },
             Errno::INVAL => Error::NoQueue { name: name.to_owned(), queue },
             Errno::NETDOWN => Error::Down { name: name.to_owned() },

@@ -1,5 +1,7 @@
 //! Receive direction of an interface: shows frames in place, where the kernel has put them.
 
+mod joined;
+
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -21,7 +23,11 @@ pub(super) struct Receiver {
     pub(super) receive: Consumer<Descriptor>,
     pub(super) fill: Producer<u64>,
     /// Chunks in the fill ring that were not published to the kernel yet: fewer than a burst.
-    pub(super) unpublished: usize,
+    unpublished: usize,
+    /// Room for frames that lie in several chunks.
+    joined: Box<[u8]>,
+    /// True if the descriptors that follow belong to a frame that was too long, up to its last one.
+    skips: bool,
 }
 
 /// Source of the frames received by some queues of an interface.
@@ -121,6 +127,11 @@ impl XdpSource {
 }
 
 impl Receiver {
+    pub(super) fn new(queue: Arc<Queue>, receive: Consumer<Descriptor>, fill: Producer<u64>) -> Self {
+        let joined = joined::room(queue.umem.layout);
+        Self { queue, receive, fill, unpublished: 0, joined, skips: false }
+    }
+
     /// Gives the kernel all receive chunks, once.
     pub(super) fn fill_up(&mut self) {
         for chunk in self.queue.umem.layout.receive_chunks() {
@@ -142,6 +153,9 @@ impl Receiver {
         counters: &XdpReadCounters,
         take: &mut dyn FnMut(&[Frame<'_>]),
     ) -> usize {
+        if self.queue.umem.layout.is_in_pieces() {
+            return self.drain_joined(budget, counters, take);
+        }
         let waiting = self.receive.waiting(budget.min(BURST) as u32);
         if waiting == 0 {
             if self.unpublished > 0 {

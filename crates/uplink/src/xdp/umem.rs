@@ -16,6 +16,8 @@ use super::rings::Mapping;
 
 /// Octets that the kernel reserves before each received frame (`XDP_PACKET_HEADROOM`).
 pub(super) const HEADROOM: u32 = 256;
+/// Octets of the largest chunk: a page.
+pub(super) const LARGEST_CHUNK: u32 = 4096;
 /// Octets of a huge page, which is used if the host has free ones.
 const HUGE: u64 = 2 << 20;
 
@@ -24,6 +26,8 @@ const HUGE: u64 = 2 << 20;
 pub(super) struct Layout {
     /// Octets of a chunk: 2048 or 4096.
     pub(super) chunk: u32,
+    /// Number of chunks in which a frame may lie; more than 1: only with XDP_USE_SG.
+    pub(super) pieces: u32,
     /// Number of chunks for received frames.
     pub(super) receive: u32,
     /// Number of chunks for transmitted frames.
@@ -33,8 +37,19 @@ pub(super) struct Layout {
 impl Layout {
     /// Returns the layout for frames of at most `frame` octets, and rings of this size.
     pub(super) fn new(frame: u32, ring: u32) -> Self {
-        let chunk = if frame + HEADROOM <= 2048 { 2048 } else { 4096 };
-        Self { chunk, receive: ring, transmit: ring }
+        let chunk = if frame + HEADROOM <= 2048 { 2048 } else { LARGEST_CHUNK };
+        Self { chunk, pieces: pieces(frame), receive: ring, transmit: ring }
+    }
+
+    /// Returns true if a frame may lie in several chunks.
+    #[inline]
+    pub(super) const fn is_in_pieces(&self) -> bool {
+        self.pieces > 1
+    }
+
+    /// Returns the octets of the longest frame that can be received.
+    pub(super) const fn longest(&self) -> u32 {
+        self.pieces * (self.chunk - HEADROOM)
     }
 
     /// Returns the octets of all chunks.
@@ -66,6 +81,11 @@ impl Layout {
         let first = u64::from(self.receive) * u64::from(self.chunk);
         (first..self.len()).contains(&address)
     }
+}
+
+/// Returns the number of chunks in which a received frame of at most `frame` octets lies.
+pub(super) const fn pieces(frame: u32) -> u32 {
+    frame.div_ceil(LARGEST_CHUNK - HEADROOM)
 }
 
 /// Creates memory for this layout, in huge pages if the host grants them.

@@ -158,6 +158,42 @@ fn a_short_frame_is_padded_with_zeros() {
 }
 
 #[test]
+fn frames_of_several_pages_come_and_go_whole() {
+    if !able() {
+        return;
+    }
+    let pair = Pair::new(1);
+    for name in ["near", "far"] {
+        ip(&pair.netns, &["link", "set", name, "mtu", "9216"]);
+    }
+    let config = XdpConfig { mtu: 9216, queue_len: 256, ..pair.config() };
+    let xdp = match Xdp::open("near", &config) {
+        Err(error) if error.to_string().contains("Linux 6.6") => return println!("SKIPPED: {error}"),
+        opened => opened.expect("AF_XDP"),
+    };
+    let (peer, mut ports) = (pair.peer(), xdp.ports(1).expect("rings"));
+    // Around the borders of what the kernel puts into a page, and of what we do.
+    for len in [60, 1514, 3840, 3841, 4096, 4097, 7680, 7681, 8192, 8193, 9230] {
+        let frame = |way| {
+            let mut frame = datagram(way, len, len as u32);
+            frame[46..].iter_mut().zip((0..=250).cycle()).for_each(|(octet, n)| *octet = n);
+            frame
+        };
+        assert_eq!(rustix::io::write(&peer.0, &frame(BACK)), Ok(len));
+        assert!(collect(&mut ports.sources[0], 1) == [frame(BACK)], "received: {len}");
+        assert_eq!(deliver(&*ports.sinks[0], &mut [frame(WAY)]), 1);
+        let mut came = Vec::new();
+        wait_for("it at the other end", || {
+            came.extend(frames_at(&peer.0));
+            !came.is_empty()
+        });
+        assert!(came == [frame(WAY)], "sent: {len}");
+    }
+    let (read, written) = (ports.sources[0].counters(), ports.sinks[0].counters());
+    assert_eq!((losses(&*read), losses(&*written)), (0, 0), "{read:?} {written:?}");
+}
+
+#[test]
 fn several_queues_are_one_source() {
     if able() {
         check_source(|| bench(2));

@@ -1,7 +1,7 @@
 use super::*;
 
 /// The layout of the shortest rings: a quarter of a huge page for each direction.
-const LAYOUT: Layout = Layout { chunk: 2048, receive: 256, transmit: 256 };
+const LAYOUT: Layout = Layout { chunk: 2048, pieces: 1, receive: 256, transmit: 256 };
 
 /// Returns the octets of address space mapped to frame memory.
 fn mapped() -> u64 {
