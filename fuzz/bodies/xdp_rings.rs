@@ -21,13 +21,19 @@ const SIZE: u32 = 8;
 const PAGE: usize = 4096;
 /// Offsets of its words, and of its entries.
 const PARTS: XdpRingOffset = XdpRingOffset { producer: 0, consumer: 64, desc: 192, flags: Some(128) };
-const LAYOUT: Layout = Layout { chunk: 2048, pieces: 1, receive: SIZE, transmit: SIZE };
+pub(super) const LAYOUT: Layout = Layout { chunk: 2048, pieces: 1, receive: SIZE, transmit: SIZE };
+/// The same for frames that may lie in several chunks.
+const IN_PIECES: Layout = Layout { pieces: 3, ..LAYOUT };
 /// Most steps of an input.
 const STEPS: usize = 64;
 
-/// Runs one input.
+/// Runs one input, with frames of one chunk and of several.
 pub(crate) fn run(input: &[u8]) {
-    let world = World::new();
+    [LAYOUT, IN_PIECES].into_iter().for_each(|layout| run_with(layout, input));
+}
+
+fn run_with(layout: Layout, input: &[u8]) {
+    let world = World::with(layout);
     let mut source = world.source(true);
     let sink = XdpSink::new(Some(world.queue.clone()));
     let (mut shown, mut octets, mut offered) = (0, 0, 0);
@@ -78,10 +84,6 @@ fn file(octets: u64) -> OwnedFd {
 }
 
 impl World {
-    pub(super) fn new() -> Self {
-        Self::with(LAYOUT)
-    }
-
     /// With as many chunks as entries of a ring.
     pub(super) fn with(layout: Layout) -> Self {
         let files = [(); 4].map(|()| file(PAGE as u64));
@@ -133,10 +135,15 @@ impl World {
         }
     }
 
-    /// Returns the length of a frame after checking that it lies in the memory.
+    /// Returns the length of a frame after checking that it lies in the memory, unless its chunks were copied together.
     fn look_at(&self, frame: &Frame<'_>) -> u64 {
-        let from = frame.octets().as_ptr() as u64 - self.queue.umem.address();
-        assert!(from + frame.len() as u64 <= LAYOUT.len(), "a frame lies outside");
-        frame.len() as u64
+        let (layout, len) = (self.queue.umem.layout, frame.len() as u64);
+        let from = (frame.octets().as_ptr() as u64).wrapping_sub(self.queue.umem.address());
+        let is_inside = from.checked_add(len).is_some_and(|end| end <= layout.len());
+        assert!(
+            is_inside || layout.is_in_pieces() && len <= u64::from(layout.longest()),
+            "a frame lies outside"
+        );
+        len
     }
 }

@@ -162,7 +162,7 @@ fn parts_that_make_no_sense_are_refused() {
 
 #[test]
 fn a_sink_without_room_has_the_kernel_send() {
-    let (world, mut octets) = (fuzzed::World::new(), [0x5a; 60]);
+    let (world, mut octets) = (fuzzed::World::with(fuzzed::LAYOUT), [0x5a; 60]);
     let sink = XdpSink::new(Some(world.queue.clone()));
     // The flags of the transmit ring: XDP_RING_NEED_WAKEUP.
     world.store(&[0, 0, 7, 3, 1, 0, 0, 0, 0, 0, 0, 0]);
@@ -180,7 +180,7 @@ fn frames_do_not_wait_for_room_while_half_of_a_ring_is_in_use() {
     // Of eight entries the kernel has filled this many.
     let cases = [(true, 3, true), (true, 4, false), (true, 8, false), (false, 8, true)];
     for (overflows, filled, waits) in cases {
-        let world = fuzzed::World::new();
+        let world = fuzzed::World::with(fuzzed::LAYOUT);
         let mut source = world.source(overflows);
         world.store(&[0, 0, 2, 0, filled, 0, 0, 0, 0, 0, 0, 0]);
         source.tend();
