@@ -197,7 +197,8 @@ fn jumbo_frames_pass_between(attach: [&str; 2], commands: &[&[&str]]) {
     stage.finish_troubled(vec![left, right]).expect("it ends well, and leaves nothing");
 }
 
-/// Large packets pass between two routers at a bridge of Open vSwitch, which sees frames after their checksums are due: no streams.
+/// Large packets pass between two routers at a bridge of Open vSwitch. No streams: its packet sockets see frames whose checksums the
+/// sender has left to the link as they are.
 fn jumbo_frames_pass_open_vswitch() {
     let started = Stage::start_beside_ovs(RINGROAD, &joined(["ovs:t46-br"; 2]), &["--json"], "t46-br");
     let (stage, ovs) = started.expect("it starts");
