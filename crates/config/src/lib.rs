@@ -36,6 +36,7 @@ mod source_lines;
 mod tests;
 mod values;
 mod verify;
+pub mod way;
 
 pub use self::group::{
     Balancer, GROUP, Group, GroupKind, Interconnect, MOST_BALANCERS, MOST_MEMBERS, Scale, Spread, Stages,

@@ -232,6 +232,8 @@ impl DataPlane {
                 let (late, epoch) = self.instance.learn(&router, &lesson);
                 self.wire.say(&ToSupervisor::Learned { router, late: late as u64, epoch })
             }
+            ToPlane::FindWay { of, question } => self.find_way(of, &question),
+            ToPlane::FoundWay { of, way } => self.found_way(&of, way),
             ToPlane::Ping => self.wire.say(&ToSupervisor::Pong),
             // A second start, or a late reply to an abandoned request.
             ToPlane::Start(_)

@@ -20,12 +20,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use anyhow::{Context, Result};
 use config::Router;
 use config::learned::Lesson;
+use config::way::{Way, WayQuestion};
 use fib::{NextHop, Rib, six};
 use vmm::{Room6, RouteTable, SharedMemory};
 
 use crate::control::{LearnedRoutes, Network};
 use crate::next_hops::gateway;
 use crate::routes::{Hops, entries, entries_six, has_six, with_remedy};
+use crate::tracing::way_in;
 
 /// Network and length of a prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -147,6 +149,11 @@ impl GroupRoutes {
         self.mark();
         self.note(&known, &learned);
         late
+    }
+
+    /// Finds the way of a packet that a member has sent on, without waiting for a change: while there is one, the route is not named.
+    pub fn find_way(&self, asked: &WayQuestion) -> Option<Way> {
+        way_in(&self.view, asked, self.table.try_route_of(asked.table.into(), asked.destination))
     }
 
     /// Takes over what another table of the group has learned.

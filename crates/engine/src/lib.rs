@@ -53,5 +53,5 @@ pub use supplies::{GroupSupplies, HostServices, Plugs};
 pub use switch::balancer::{BalancerCounters, MemberCounters};
 pub use tables::Tables;
 pub use threads::{Thread, pin_current};
-pub use tracing::{Order as TraceOrder, Trace};
+pub use tracing::{AskedWay, Order as TraceOrder, Trace, add_way};
 pub use vmm::linux::ConsoleCounters;

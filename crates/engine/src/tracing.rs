@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail, ensure};
 use api::{Filter, TraceEnd};
+use config::way::WayQuestion;
 use port::Clock;
 
 use crate::Instance;
@@ -25,6 +26,10 @@ pub use board::{Place, Spot, TapBoard};
 use drop_counters::Drops;
 use follow::{LOOKS, Sight, TraceObserver, TraceState, TracedPacket};
 use gateway::Finder;
+#[cfg(test)]
+use gateway::Found;
+pub use gateway::add_way;
+pub(crate) use gateway::way_in;
 use sighting::Head;
 
 /// Maximum number of packets of one trace.
@@ -65,8 +70,21 @@ pub struct Order {
 pub struct Round {
     /// Packets whose fate is now known.
     pub packets: Vec<api::Packet>,
+    /// What others are to be asked about some of them.
+    pub asked: Vec<AskedWay>,
     /// The end of the trace, if it has ended.
     pub end: Option<TraceEnd>,
+}
+
+/// What another process is to be asked about a packet, because it has the routes of a router.
+#[derive(Debug)]
+pub struct AskedWay {
+    /// Number of the packet.
+    pub number: u32,
+    /// The router.
+    pub router: String,
+    /// What decides about the way of the packet.
+    pub question: WayQuestion,
 }
 
 /// A running trace. Dropping it ends it.
@@ -127,7 +145,7 @@ impl Trace {
 
     #[cfg(test)]
     fn round(&mut self, read: impl Fn() -> Arc<Drops>) -> Round {
-        self.round_with(read, &|_, _| None)
+        self.round_with(read, &|_, _| Found::default())
     }
 
     fn round_with(&mut self, read: impl Fn() -> Arc<Drops>, find: Finder<'_>) -> Round {
@@ -151,9 +169,16 @@ impl Trace {
         self.told += done.len() as u32;
         let left = self.order.count.saturating_sub(self.follow.taken_up());
         self.follow.let_in(if over || now < self.rest { 0 } else { left }, drops.clone());
-        let packets = done.into_iter().map(|followed| fate::tell(followed, &drops, find)).collect();
+        let mut asked = Vec::new();
+        let tell = |followed| {
+            let (packet, question): (api::Packet, _) = fate::tell(followed, &drops, find);
+            let number = packet.number;
+            asked.extend(question.map(|(router, question)| AskedWay { number, router, question }));
+            packet
+        };
+        let packets = done.into_iter().map(tell).collect();
         let end = (over || self.told >= self.order.count).then(|| self.end(now));
-        Round { packets, end }
+        Round { packets, asked, end }
     }
 
     /// Enables the observer at every tap point, including those added since the last round.

@@ -23,7 +23,7 @@ use rustix::net::{RecvFlags, SendFlags};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-pub use message::{PlanWithSupplies, Supply, SupplyKind, ToPlane, ToSupervisor};
+pub use message::{PlanWithSupplies, Supply, SupplyKind, ToPlane, ToSupervisor, TracedPacket};
 
 /// Maximum octets of a frame. The longest frame in use contains all counters of some thousand routers.
 const LONGEST: usize = 16 << 20;

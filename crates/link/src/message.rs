@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use api::CpuSharing;
 use config::Plan;
 use config::learned::{LearnedGateway, Lesson};
+use config::way::{Way, WayQuestion};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -104,6 +105,20 @@ pub enum ToPlane {
         /// What it is.
         lesson: Lesson,
     },
+    /// Find the way of a packet in the route table of the router that has sent it on. Answered by [`ToSupervisor::FoundWay`].
+    FindWay {
+        /// The packet.
+        of: TracedPacket,
+        /// What decides about its way.
+        question: WayQuestion,
+    },
+    /// Answer to [`ToSupervisor::FindWay`].
+    FoundWay {
+        /// The packet.
+        of: TracedPacket,
+        /// Its way, if there is one, and somebody knows it.
+        way: Option<Way>,
+    },
     /// Answer by [`ToSupervisor::Pong`] when all earlier messages are processed.
     Ping,
     /// Shut down in good order.
@@ -184,6 +199,20 @@ pub enum ToSupervisor {
         /// All of them.
         gateways: Vec<LearnedGateway>,
     },
+    /// Find the way of a packet, where another process has the routes. Answered by [`ToPlane::FoundWay`].
+    FindWay {
+        /// The packet.
+        of: TracedPacket,
+        /// What decides about its way.
+        question: WayQuestion,
+    },
+    /// Answer to [`ToPlane::FindWay`].
+    FoundWay {
+        /// The packet.
+        of: TracedPacket,
+        /// Its way, if there is one.
+        way: Option<Way>,
+    },
     /// Kill this child process of a router, if it still exists.
     Kill {
         /// Its name.
@@ -191,6 +220,17 @@ pub enum ToSupervisor {
         /// Its process ID.
         pid: u32,
     },
+}
+
+/// A packet of a trace that has left a router.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TracedPacket {
+    /// ID of the request for the trace.
+    pub trace: u64,
+    /// Its number in the trace.
+    pub number: u32,
+    /// The router.
+    pub router: String,
 }
 
 /// A plan to be run, with the descriptors that were opened for it by the supervisor.

@@ -35,6 +35,7 @@ mod merged_reply;
 mod metrics;
 mod notify;
 mod output;
+mod packet_ways;
 mod parking;
 mod pending_placement;
 pub mod plan_report;

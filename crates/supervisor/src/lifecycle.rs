@@ -256,10 +256,11 @@ impl Supervisor {
             ToSupervisor::FindThread { owner } => self.asked_to_find(owner, now),
             ToSupervisor::Plugged { nic } => self.cable_changed(nic, now),
             ToSupervisor::SilentGateways { group, gateways } => self.avoid_gateways(&group, &gateways, now),
+            ToSupervisor::FindWay { of, question } => self.find_way(of, question, now),
             ToSupervisor::Spawn { router, jumbo } => self.spawn(&router, jumbo, now),
             ToSupervisor::Kill { router, pid } => self.children.kill(&router, pid, now),
-            // Handled where the link is read.
-            ToSupervisor::Pong => {}
+            // `Pong` is handled where the link is read, and only processes of routers are asked for a way.
+            ToSupervisor::Pong | ToSupervisor::FoundWay { .. } => {}
         }
         Ok(())
     }

@@ -267,10 +267,12 @@ impl Supervisor {
             ToSupervisor::Learned { router, late, epoch } => {
                 self.process_has_learned((name, &router), (late, epoch), now);
             }
+            ToSupervisor::FoundWay { of, way } => self.found_way(name, of, way, now),
             // It has no children and serves no other router's NIC; `Pong` is handled where the link is read.
             ToSupervisor::Kill { .. }
             | ToSupervisor::Plugged { .. }
             | ToSupervisor::SilentGateways { .. }
+            | ToSupervisor::FindWay { .. }
             | ToSupervisor::Pong => {}
         }
         Ok(())

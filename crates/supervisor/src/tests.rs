@@ -13,6 +13,7 @@ mod links;
 mod lives;
 mod locks;
 mod opening;
+mod packet_ways;
 mod promises;
 mod questions;
 mod spares;

@@ -218,6 +218,17 @@ impl RouteTable {
         }
     }
 
+    /// Finds a route as [`RouteTable::route_of`] does, unless the table is being changed: who calls this does not wait.
+    pub fn try_route_of(&self, table: usize, ip: IpAddr) -> Option<(IpAddr, u8)> {
+        let _writing = self.writing.try_lock().ok()?;
+        self.route_of(table, ip)
+    }
+
+    /// Returns true if others write it, and have the list of routes ([`RouteTable::view`]).
+    pub const fn is_view(&self) -> bool {
+        self.view.is_some()
+    }
+
     /// Reclaims what was removed and no reader can have any more; see [`Rib::reclaim_for`].
     pub fn reclaim_for(&self, readers: impl IntoIterator<Item = u32> + Clone) {
         let _writing = lock(&self.writing);

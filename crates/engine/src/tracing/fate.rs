@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use api::{Fate, Hop, Packet};
+use config::way::WayQuestion;
 
 use super::board::Spot;
 use super::drop_counters::Drops;
 use super::follow::{Sight, TracedPacket};
-use super::gateway::{Finder, Way};
+use super::gateway::{Finder, Found, named};
 use super::sighting::Identity;
 
 /// Returns the last place that the packet passed. This is not the one recorded last: a switch delivers to the
@@ -42,20 +43,25 @@ pub(super) fn drops(followed: &TracedPacket, now: &Drops) -> BTreeMap<String, u6
     now.moved_since(&followed.before, &beginnings)
 }
 
-/// Returns the complete report of a packet.
-pub(super) fn tell(mut followed: TracedPacket, now: &Drops, find: Finder<'_>) -> Packet {
-    let fate = fate(&followed, now, find);
+/// Returns the report of a packet; with what is to be asked elsewhere to complete it, and of which router.
+pub(super) fn tell(
+    mut followed: TracedPacket,
+    now: &Drops,
+    find: Finder<'_>,
+) -> (Packet, Option<(String, WayQuestion)>) {
+    let (fate, asked) = fate(&followed, now, find);
     followed.sights.sort_by_key(progress);
     let hops = followed.sights.iter().enumerate().map(|(number, sight)| hop(number, sight)).collect();
     let first = followed.sights.first().map(|sight| &sight.head);
-    Packet {
+    let packet = Packet {
         number: followed.number,
         at_ns: followed.at.as_nanos() as u64,
         len: first.map_or(0, |head| head.frame_len),
         headers: first.map(ToString::to_string).unwrap_or_default(),
         hops,
         fate,
-    }
+    };
+    (packet, asked)
 }
 
 fn hop(number: usize, sight: &Sight) -> Hop {
@@ -67,38 +73,40 @@ fn hop(number: usize, sight: &Sight) -> Hop {
     Hop { place: sight.place.name(), after_ns: sight.after.as_nanos() as u64, seen }
 }
 
-/// Returns the way by which a packet left that was seen last at this place, as it arrived at the same router.
-fn way(followed: &TracedPacket, left: &Sight, find: Finder<'_>) -> Option<Way> {
+/// Looks for the way by which a packet left that was seen last at this place, as it arrived at the same router.
+fn way(followed: &TracedPacket, left: &Sight, find: Finder<'_>) -> Found {
     let is_arrival = |sight: &&Sight| sight.place.router == left.place.router && sight.place.spot == Spot::Rx;
-    let arrived = followed.sights.iter().find(is_arrival)?;
-    find(&arrived.head, left)
+    let arrived = followed.sights.iter().find(is_arrival);
+    arrived.map_or_else(Found::default, |arrived| find(&arrived.head, left))
 }
 
-fn fate(followed: &TracedPacket, now: &Drops, find: Finder<'_>) -> Fate {
+fn fate(followed: &TracedPacket, now: &Drops, find: Finder<'_>) -> (Fate, Option<(String, WayQuestion)>) {
     let counters = drops(followed, now);
     if let Some(answer) = &followed.answer {
-        return Fate::Answered {
+        let fate = Fate::Answered {
             nic: answer.place.nic_name(),
             answer: answer.head.to_string(),
             after_ns: answer.after.as_nanos() as u64,
             counters,
         };
+        return (fate, None);
     }
     match last(followed) {
-        Some(last) if last.lost => Fate::NotPlaced { place: last.place.name(), counters },
+        Some(last) if last.lost => (Fate::NotPlaced { place: last.place.name(), counters }, None),
         Some(left) if matches!(left.place.spot, Spot::Tx { .. }) => {
-            let (route, gateway) = way(followed, left, find).map(|way| (way.route, way.gateway)).unzip();
-            Fate::Left {
+            let Found { way, question } = way(followed, left, find);
+            let fate = Fate::Left {
                 nic: left.place.nic_name(),
                 next_hop: left.head.destination().to_string(),
-                route: route.flatten(),
-                via: gateway.flatten().map(|gateway| gateway.to_string()),
+                route: way.as_ref().and_then(named),
+                via: way.and_then(|way| way.gateway).map(|gateway| gateway.to_string()),
                 after_ns: left.after.as_nanos() as u64,
-            }
+            };
+            (fate, question.map(|question| (left.place.router.clone(), question)))
         }
         last => {
             let last = last.map(|sight| sight.place.name()).unwrap_or_default();
-            Fate::NotSeen { last, counters }
+            (Fate::NotSeen { last, counters }, None)
         }
     }
 }

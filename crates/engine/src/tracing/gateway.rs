@@ -2,8 +2,10 @@
 
 use std::net::IpAddr;
 
+use api::{Fate, Packet};
 use config::Router;
 use config::forwarding::Tags;
+use config::way::{Way, WayQuestion};
 use frame::{Mac, flow};
 use vmm::RouteTable;
 
@@ -12,23 +14,64 @@ use super::sighting::Head;
 use crate::Instance;
 use crate::next_hops::gateway;
 
-/// How a packet was sent on.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Way {
-    /// Network of the route: `203.0.113.0/24`. `None` if another process has the list of routes.
-    pub(super) route: Option<String>,
-    /// Gateway of the route; `None` if the destination itself is behind the NIC.
-    pub(super) gateway: Option<IpAddr>,
+/// What is known here of the way of a packet.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Found {
+    /// Its way, as far as it is known.
+    pub(super) way: Option<Way>,
+    /// What is to be asked of whom has the routes, if they are elsewhere.
+    pub(super) question: Option<WayQuestion>,
 }
 
 /// Finds the way of a packet that arrived at a router with this head, and was seen when it left.
-pub(super) type Finder<'f> = &'f dyn Fn(&Head, &Sight) -> Option<Way>;
+pub(super) type Finder<'f> = &'f dyn Fn(&Head, &Sight) -> Found;
 
-/// Looks it up in the table of a running router. One in a process of its own has its table there: then it is not known here.
-pub(super) fn look_up(instance: &Instance, arrived: &Head, left: &Sight) -> Option<Way> {
-    let guest = &instance.router(&left.place.router)?.router;
-    let link = link(guest.plan(), &left.place.nic, left.head.vlans())?;
-    find(guest.plan(), guest.table(), arrived, link)
+/// Looks it up in the table of a running router. One in a process of its own has its table there, and members of groups have one table,
+/// of which the supervisor has the routes.
+pub(super) fn look_up(instance: &Instance, arrived: &Head, left: &Sight) -> Found {
+    let name = &left.place.router;
+    if let Some(running) = instance.router(name) {
+        let (plan, table) = (running.router.plan(), running.router.table());
+        let Some(question) = question(plan, arrived, left) else { return Found::default() };
+        return Found { way: find(table, &question), question: table.is_view().then_some(question) };
+    }
+    let apart = instance.isolated_paths.iter().find(|paths| paths.plan.name == *name);
+    Found { way: None, question: apart.and_then(|paths| question(&paths.plan, arrived, left)) }
+}
+
+impl Instance {
+    /// Returns the way that a router has for a packet; `None`: there is none, or the router does not run here.
+    pub fn find_way(&self, router: &str, question: &WayQuestion) -> Option<Way> {
+        find(self.router(router)?.router.table(), question)
+    }
+}
+
+/// Adds to the report of a packet the way that was found elsewhere.
+pub fn add_way(packet: &mut Packet, found: &Way) {
+    if let Fate::Left { route, via, .. } = &mut packet.fate {
+        *route = named(found);
+        *via = found.gateway.map(|gateway| gateway.to_string());
+    }
+}
+
+/// Returns the network of a route as reports name it: `203.0.113.0/24`.
+pub(super) fn named(way: &Way) -> Option<String> {
+    way.route.map(|(network, len)| format!("{network}/{len}"))
+}
+
+/// Returns what decides about the way of a packet that has left a router with this plan; `None`: that is not known.
+fn question(plan: &Router, arrived: &Head, left: &Sight) -> Option<WayQuestion> {
+    ask(plan, arrived, link(plan, &left.place.nic, left.head.vlans())?)
+}
+
+/// Returns what decides about the way of a packet that has left by a NIC or interface.
+fn ask(plan: &Router, arrived: &Head, link: usize) -> Option<WayQuestion> {
+    Some(WayQuestion {
+        table: u8::try_from(plan.table_of(link)).ok()?,
+        destination: arrived.ip_destination()?,
+        flow: arrived.flow(seed(plan)),
+        link: u8::try_from(link).ok()?,
+    })
 }
 
 /// Returns the number of the NIC or interface by which a packet leaves that is in these VLANs of a NIC.
@@ -43,17 +86,16 @@ fn link(plan: &Router, nic: &str, mut vlans: impl Iterator<Item = u16>) -> Optio
     Some(plan.nics.len() + at)
 }
 
-/// Returns the way behind a NIC or interface that the routes of a router have for a packet.
-fn find(plan: &Router, table: &RouteTable, arrived: &Head, link: usize) -> Option<Way> {
-    let (number, destination) = (plan.table_of(link), arrived.ip_destination()?);
-    let behind = u8::try_from(link).ok()?;
-    let choices = table.choices(number, destination, arrived.flow(seed(plan)));
-    let taken = choices.into_iter().find(|hop| hop.is_behind(behind))?;
-    let route = table.route_of(number, destination);
-    Some(Way {
-        route: route.map(|(network, len)| format!("{network}/{len}")),
-        gateway: gateway(taken).map(|(_, gateway)| gateway),
-    })
+/// Returns the way that the routes of a router have for a packet.
+fn find(table: &RouteTable, asked: &WayQuestion) -> Option<Way> {
+    way_in(table, asked, table.route_of(asked.table.into(), asked.destination))
+}
+
+/// Returns the way that a packet has by a table, on this route.
+pub(crate) fn way_in(table: &RouteTable, asked: &WayQuestion, route: Option<(IpAddr, u8)>) -> Option<Way> {
+    let choices = table.choices(asked.table.into(), asked.destination, asked.flow);
+    let taken = choices.into_iter().find(|hop| hop.is_behind(asked.link))?;
+    Some(Way { route, gateway: gateway(taken).map(|(_, gateway)| gateway) })
 }
 
 /// Returns the seed of a router's hash of flows, as its firmware computes it.

@@ -3,7 +3,7 @@ use std::collections::BTreeSet;
 use frame::{ethernet, ipv4, udp};
 
 use super::*;
-use crate::routes;
+use crate::{GroupRoutes, routes};
 
 const FILE: &str = "[[router]]\nname = 'a'\n\
     [[router.nic]]\nname = 'x'\nattach = 'null'\naddress = '192.0.2.1/24'\n\
@@ -31,7 +31,12 @@ fn find_at(
     (nic, vlans): (&str, &[u16]),
 ) -> Option<String> {
     let link = link(plan, nic, vlans.iter().copied())?;
-    find(plan, table, arrived, link)?.gateway.map(|gateway| gateway.to_string())
+    way(plan, table, arrived, link)?.gateway.map(|gateway| gateway.to_string())
+}
+
+/// Looks for the way of a packet that leaves by a NIC or interface of this number.
+fn way(plan: &Router, table: &RouteTable, arrived: &Head, link: usize) -> Option<Way> {
+    find(table, &ask(plan, arrived, link)?)
 }
 
 #[test]
@@ -45,7 +50,7 @@ fn the_gateway_of_a_flow_is_one_behind_the_nic_by_which_it_left() {
     assert_eq!(found("x"), BTreeSet::from(["192.0.2.2", "192.0.2.3"].map(str::to_owned)));
     assert_eq!(found("y"), BTreeSet::from(["198.51.100.2".to_owned()]));
     assert!(found("z").is_empty());
-    let first = || find(&plan, &table, &packet("203.0.113.9", 7), 0);
+    let first = || way(&plan, &table, &packet("203.0.113.9", 7), 0);
     assert_eq!(first(), first(), "a flow stays where it is");
 }
 
@@ -63,14 +68,45 @@ fn a_single_gateway_is_named_and_a_neighbour_is_not() {
 fn the_longest_route_is_named_whether_it_has_a_gateway_or_not() {
     let plan = config::parse(FILE, "f.toml").expect("a good file").routers.remove(0);
     let table = routes::table(&plan).expect("memory");
-    let way = |to: &str, link: usize| find(&plan, &table, &packet(to, 1), link);
-    let named = |to: &str| way(to, 0).and_then(|way| way.route);
-    assert_eq!(named("10.1.2.3").as_deref(), Some("10.0.0.0/8"));
-    let connected = Way { route: Some("192.0.2.0/24".to_owned()), gateway: None };
-    assert_eq!(way("192.0.2.77", 0), Some(connected));
-    assert_eq!(way("192.0.2.77", 1), None, "it is behind another NIC");
-    let several = (0..2).filter_map(|link| way("203.0.113.9", link)).collect::<Vec<_>>();
-    assert!(!several.is_empty() && several.iter().all(|way| way.route.as_deref() == Some("0.0.0.0/0")));
+    let found = |to: &str, link: usize| way(&plan, &table, &packet(to, 1), link);
+    let name = |to: &str| found(to, 0).as_ref().and_then(named);
+    assert_eq!(name("10.1.2.3").as_deref(), Some("10.0.0.0/8"));
+    let connected = Way { route: Some(([192, 0, 2, 0].into(), 24)), gateway: None };
+    assert_eq!(found("192.0.2.77", 0), Some(connected));
+    assert_eq!(found("192.0.2.77", 1), None, "it is behind another NIC");
+    let several = (0..2).filter_map(|link| found("203.0.113.9", link)).collect::<Vec<_>>();
+    assert!(!several.is_empty() && several.iter().all(|way| named(way).as_deref() == Some("0.0.0.0/0")));
+}
+
+/// What its members read has no list of routes: the writer of the table has it.
+#[test]
+fn the_route_of_a_member_of_a_group_is_found_where_its_table_is_written() {
+    let file = "[[group]]\nname = 'core'\nkind = 'parallel'\nmembers = 2\n\
+        route = [{ to = '10.0.0.0/8', via = '192.0.2.9' }]\n\
+        [[group.nic]]\nname = 'lan'\nattach = 'tap:rr-lan'\naddress = '192.0.2.1/24'\n";
+    let plan = config::parse(file, "f.toml").expect("a good file");
+    let member = &plan.routers[0];
+    let group = GroupRoutes::new(member).expect("memory");
+    let view = RouteTable::view(group.memory().clone()).expect("a table");
+    let asked = ask(member, &packet("10.1.2.3", 1), 0).expect("it is an IP packet");
+    let gateway = Some([192, 0, 2, 9].into());
+    assert!(view.is_view());
+    assert_eq!(find(&view, &asked), Some(Way { route: None, gateway }));
+    let whole = Way { route: Some(([10, 0, 0, 0].into(), 8)), gateway };
+    assert_eq!(group.find_way(&asked), Some(whole));
+    assert_eq!(group.find_way(&WayQuestion { link: 1, ..asked }), None, "it is behind another NIC");
+    assert_eq!(group.find_way(&WayQuestion { table: 1, ..asked }), None, "there is no such table");
+}
+
+#[test]
+fn a_way_that_was_found_elsewhere_is_added_to_the_report() {
+    let (nic, next_hop) = ("edge.lan".to_owned(), "02:00:00:00:00:09".to_owned());
+    let fate = Fate::Left { nic, next_hop, route: None, via: None, after_ns: 7 };
+    let mut packet = Packet { number: 1, at_ns: 0, len: 60, headers: String::new(), hops: Vec::new(), fate };
+    let gateway = Some([192, 0, 2, 9].into());
+    add_way(&mut packet, &Way { route: Some(([10, 0, 0, 0].into(), 8)), gateway });
+    let Fate::Left { route, via, .. } = packet.fate else { panic!("it has left") };
+    assert_eq!((route.as_deref(), via.as_deref()), (Some("10.0.0.0/8"), Some("192.0.2.9")));
 }
 
 #[test]
