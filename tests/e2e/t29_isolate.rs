@@ -210,6 +210,28 @@ fn it_dies_alone_and_comes_back() {
     assert!(done.stderr.contains("data plane died"), "{}", done.stderr);
 }
 
+/// The data plane, where packets are traced, has no routes of it.
+#[test]
+fn a_trace_names_the_route_and_the_gateway_that_its_process_has() {
+    support::needs!(Root, Kvm);
+    let route = "[[router.route]]\nto = '203.0.113.0/24'\nvia = '198.51.26.2'\n";
+    let file = router("apart", 26, "isolate = 'process'") + route;
+    let mut stage = Stage::start(RINGROAD, &file).expect("it starts");
+    let hosts = hosts(&mut stage, "apart", 26);
+    let far = Ipv4Addr::new(203, 0, 113, 2);
+    hosts[1].ip(&["address", "add", &format!("{far}/32"), "dev", "apart-e"]).expect("an address");
+    let through = flow(&hosts, SocketAddr::new(far.into(), PORT));
+    through.reaches(1, PATIENCE).expect("it forwards");
+    let port = PORT.to_string();
+    let told =
+        ask(&stage, &["trace", "apart.west", "--count", "1", "--seconds", "50", "--json", "--port", &port]);
+    let first = told.lines().next().expect("a packet");
+    let left = serde_json::from_str::<serde_json::Value>(first).expect("JSON")["fate"]["left"].clone();
+    assert!(left["route"] == "203.0.113.0/24" && left["via"] == "198.51.26.2", "{told}");
+    drop(through);
+    stage.finish_troubled(hosts.into()).expect("nothing is left");
+}
+
 /// Number of datagrams that arrive while some hundred more are sent.
 fn arrivals(flow: &Flow) -> u64 {
     flow.arrive_while_sending(300, PATIENCE).expect("it sends")

@@ -267,6 +267,24 @@ mod all {
         try_learned("process");
     }
 
+    /// Members have no list of the routes that they read.
+    #[test]
+    fn a_trace_of_a_group_names_the_route_that_its_members_took() {
+        support::needs!(Root, Tun, Program("ip"));
+        let world = World::start(&text("process", "", std::iter::once("10.31.63.0/24".to_owned())));
+        world.all_serve();
+        let flows = world.flows(FAR);
+        world.all_forward();
+        let port = PORT.to_string();
+        let told =
+            world.ask(&["trace", "trio.west", "--count", "1", "--seconds", "50", "--json", "--port", &port]);
+        let first = told.lines().next().expect("a packet");
+        let left = serde_json::from_str::<serde_json::Value>(first).expect("JSON")["fate"]["left"].clone();
+        assert!(left["route"] == "10.31.63.0/24" && left["via"] == "198.51.100.2", "{told}");
+        drop(flows);
+        world.finish();
+    }
+
     #[test]
     fn the_tables_outlive_the_data_plane_and_routes_change_for_all_members() {
         support::needs!(Root, Kvm, Tun, Program("ip"));
