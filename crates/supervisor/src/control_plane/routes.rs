@@ -93,7 +93,13 @@ impl Routes {
             self.note_carrier(link, true);
         }
         self.ports_have_changed();
-        let there: BTreeSet<RouteKey> = mirror.routes().iter().map(Object::key).collect();
+        self.take_all_routes(&mirror.routes().iter().collect::<Vec<_>>());
+        self.note_addresses(mirror);
+    }
+
+    /// Takes these routes of the kernel, and forgets all others.
+    fn take_all_routes(&mut self, all: &[&Route]) {
+        let there: BTreeSet<RouteKey> = all.iter().map(|route| route.key()).collect();
         let gone: Vec<Route> = self
             .followed
             .iter()
@@ -101,8 +107,7 @@ impl Routes {
             .map(|(_, route)| route.clone())
             .collect();
         gone.iter().for_each(|route| self.forget(route));
-        mirror.routes().iter().for_each(|route| self.take_route(route));
-        self.note_addresses(mirror);
+        all.iter().for_each(|route| self.take_route(route));
     }
 
     /// Follows other NICs.

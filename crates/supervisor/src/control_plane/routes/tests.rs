@@ -1,6 +1,9 @@
+use std::time::{Duration, Instant};
+
 use config::learned::{LearnedFate, LearnedGroup, LearnedHop, LearnedMac, LearnedRoute, LearnedWay};
 use fpm::Key;
 use netlink::Prefix;
+use support::needs;
 
 use super::super::taught::MOST;
 use super::*;
@@ -77,6 +80,83 @@ fn a_new_data_plane_is_told_everything_and_then_what_changes() {
     routes.flush();
     let change = Lesson { routes: vec![LearnedRoute { fate: None, ..one }], ..Lesson::default() };
     assert_eq!(routes.lesson(), Some(change));
+}
+
+/// What a lesson says of the network with this number: `None` if nothing, `Some(None)` that there is no route any more.
+fn told(lesson: &Lesson, number: u16) -> Option<Option<LearnedFate>> {
+    let is_it = |route: &&LearnedRoute| (route.to, route.len) == (prefix(number).ip, 24);
+    lesson.routes.iter().find(is_it).map(|route| route.fate)
+}
+
+#[test]
+fn a_route_that_is_gone_when_all_are_taken_is_withdrawn_and_a_new_one_is_told() {
+    let mut routes = routes();
+    routes.ports.take(&Change::Set(link(true)));
+    (0..2).for_each(|number| routes.take_route(&route(prefix(number), 7)));
+    routes.flush();
+    routes.tell_anew();
+    let first = routes.lesson().expect("everything");
+    let fate = Some(LearnedFate::Group(1));
+    assert_eq!([0, 1, 2].map(|number| told(&first, number)), [Some(fate), Some(fate), None]);
+    // Route 0 went and route 2 came, of which nobody has told.
+    let now = [1, 2].map(|number| route(prefix(number), 7));
+    routes.take_all_routes(&now.iter().collect::<Vec<_>>());
+    routes.flush();
+    let second = routes.lesson().expect("the changes");
+    assert_eq!([0, 2].map(|number| told(&second, number)), [Some(None), Some(fate)]);
+    assert!(told(&second, 1).is_none_or(|told| told == fate), "it stays");
+    assert_eq!(routes.followed.len(), 2);
+    routes.take_all_routes(&now.iter().collect::<Vec<_>>());
+    routes.flush();
+    assert_eq!(routes.lesson(), None, "nothing has changed");
+}
+
+/// A mirror of a namespace, once its link has a carrier.
+fn mirror_of(inside: &netns::Namespace) -> Mirror {
+    let end = Instant::now() + Duration::from_secs(60);
+    loop {
+        let mirror = inside.mirror().expect("a mirror");
+        if mirror.links().iter().any(|link| link.name == "wan" && link.running) {
+            return mirror;
+        }
+        assert!(Instant::now() < end, "its link gets no carrier");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// The namespace of a router, of which the kernel's changes are not told one by one.
+#[test]
+fn after_an_overrun_what_was_missed_is_found_in_the_namespace() {
+    needs!(Root, Program("ip"));
+    let namespace = support::Namespace::add("overrun").expect("a namespace");
+    namespace.ip(&["link", "add", "wan", "type", "veth", "peer", "name", "wan-peer"]).expect("a link");
+    namespace.ip(&["address", "add", "192.0.2.1/24", "dev", "wan"]).expect("an address");
+    for end in ["wan", "wan-peer"] {
+        namespace.ip(&["link", "set", end, "up"]).expect("up");
+    }
+    let change = |what: &str, to: &str| {
+        namespace.ip(&["route", what, to, "via", "192.0.2.2", "dev", "wan"]).expect("a route");
+    };
+    change("add", "10.0.0.0/24");
+    change("add", "10.0.1.0/24");
+    let text = "[[router]]\nname = \"edge\"\ncontrol = {}\n\
+                [[router.nic]]\nname = \"wan\"\nattach = \"null\"\naddress = \"192.0.2.1/24\"\n";
+    let router = config::parse(text, "f.toml").expect("a good file").routers.remove(0);
+    let inside = netns::Namespace::open_named(namespace.name()).expect("a namespace");
+    let mut routes = Routes::new(&router, &mirror_of(&inside), Counts::default());
+    routes.flush();
+    routes.tell_anew();
+    let first = routes.lesson().expect("everything");
+    let is_told = |lesson: &Lesson, number: u16| told(lesson, number).map(|fate| fate.is_some());
+    assert_eq!([0, 1, 2].map(|number| is_told(&first, number)), [Some(true), Some(true), None]);
+    change("delete", "10.0.0.0/24");
+    change("add", "10.0.2.0/24");
+    // A mirror that has dumped the tables, as one does after an overrun.
+    routes.resynchronize(&mirror_of(&inside));
+    routes.flush();
+    let second = routes.lesson().expect("the changes");
+    assert_eq!([0, 2].map(|number| is_told(&second, number)), [Some(false), Some(true)]);
+    assert!(is_told(&second, 1).is_none_or(|is_there| is_there), "it stays");
 }
 
 #[test]
