@@ -3,10 +3,11 @@
 use core::sync::atomic::Ordering::{Acquire, Release};
 
 use arrayvec::ArrayVec;
-use bootinfo::{MAX_NICS, Question, VcpuShared};
+use bootinfo::{MAX_NICS, MOST_GIVEN, Question, VcpuShared};
 use frame::Mac;
 use frame::offload::Offloads;
-use router::{Burst, Platform};
+use router::neighbours::{self, GivenList};
+use router::{Burst, Ip, Neighbour, Platform};
 
 use crate::boot::{self, OwnDesk};
 use crate::buffer::{FrameBuffer, Pool};
@@ -21,6 +22,8 @@ fn low(nics: &[Nic]) -> usize {
     let lot = nics.iter().map(|nic| nic.entries() / 2).max().unwrap_or(0) / SMALLEST_LOTS;
     lot.max(2 * ring::BURST)
 }
+
+const _: () = assert!(MOST_GIVEN == neighbours::MOST_GIVEN);
 
 /// Divisor: the largest lot of a receive ring is this fraction of it.
 const SMALLEST_LOTS: usize = 4;
@@ -236,6 +239,17 @@ impl Platform for Firmware {
 
     fn plug_count(&self, nic: usize) -> u32 {
         boot::shared().plugged.get(nic).map_or(0, |word| word.0.load(Acquire))
+    }
+
+    fn given_version(&self) -> u32 {
+        boot::shared().given.version()
+    }
+
+    fn read_given(&self, list: &mut GivenList) -> Option<u32> {
+        boot::shared().given.read(|at, one| {
+            let neighbour = one.map(|one| Neighbour { nic: one.nic, ip: Ip::v6(one.ip), mac: Mac(one.mac) });
+            list.get_mut(at).into_iter().for_each(|place| *place = neighbour);
+        })
     }
 
     fn now(&self) -> u64 {

@@ -8,6 +8,7 @@ mod flood;
 mod group;
 mod kernel;
 mod life;
+mod neighbours;
 mod pair;
 mod plain;
 mod six;

@@ -9,6 +9,7 @@
 pub mod buffers;
 mod desk;
 mod failed;
+mod given;
 pub mod map;
 pub mod process;
 mod role;
@@ -17,6 +18,7 @@ mod six;
 
 pub use desk::{Desk, Hearers, Question};
 pub use failed::{FailedHops, MOST_FAILED, NumberedHop};
+pub use given::{GivenNeighbour, GivenNeighbours, MOST_GIVEN};
 pub use role::{Misdeed, Role};
 pub use shared::{BootFailure, Claim, Line, RegisterAccess, Shared, VcpuShared};
 pub use six::{Address6, AdvertiseInfo, AdvertisedPrefix, MAX_DNS, MAX_PREFIXES};

@@ -7,7 +7,7 @@ use ledger::{
     WorkCounters,
 };
 
-use crate::{FailedHops, MAX_NICS, MAX_VCPUS, MAX_VLANS};
+use crate::{FailedHops, GivenNeighbours, MAX_NICS, MAX_VCPUS, MAX_VLANS};
 
 /// A word in a cache line of its own.
 #[derive(Debug, Default)]
@@ -146,4 +146,6 @@ pub struct Shared {
     pub failed: FailedHops,
     /// State published by each vCPU.
     pub vcpus: [VcpuShared; MAX_VCPUS],
+    /// Static neighbours beside those that the firmware is told when it boots, written by the host.
+    pub given: GivenNeighbours,
 }

@@ -83,6 +83,17 @@ pub struct LearnedMac {
     pub ips: Vec<IpAddr>,
 }
 
+/// A static neighbour that somebody has entered in the control plane's namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct LearnedNeighbour {
+    /// Number of the link, as in [`LearnedHop`].
+    pub link: u8,
+    /// Address.
+    pub ip: IpAddr,
+    /// Ethernet address.
+    pub mac: [u8; 6],
+}
+
 /// News from the control plane of a router.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lesson {
@@ -107,6 +118,9 @@ pub struct Lesson {
     /// All Ethernet addresses of virtual routers that are the router's now, if they have changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub macs: Option<Vec<LearnedMac>>,
+    /// All static neighbours of the control plane, if they have changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub neighbours: Option<Vec<LearnedNeighbour>>,
 }
 
 #[cfg(test)]
@@ -126,6 +140,7 @@ mod tests {
             routes: vec![LearnedRoute { to, len: 8, fate: Some(LearnedFate::Group(7)) }],
             down: Some(vec![LearnedGateway { link: 1, ip: [192, 0, 2, 2].into() }]),
             macs: Some(vec![LearnedMac { nic: 1, mac: [0, 0, 0x5e, 0, 1, 5], ips: vec![to] }]),
+            neighbours: Some(vec![LearnedNeighbour { link: 1, ip: to, mac: [2, 0, 0, 0, 0, 9] }]),
             ..Lesson::default()
         };
         let text = serde_json::to_string(&lesson).expect("text");

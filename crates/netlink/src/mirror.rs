@@ -32,19 +32,28 @@ pub enum News {
     Rule(Change<Rule>),
 }
 
-/// Part of the tables that a mirror keeps, beside all interfaces, addresses and rules.
+/// Part of the tables that a mirror keeps, beside all interfaces, addresses and rules if it is not neighbours alone.
 #[derive(Clone, Copy, Debug)]
 pub struct Kept {
     /// Says which routes. Those of a routing daemon may be a million, and known from the daemon itself.
     pub routes: fn(&Route) -> bool,
     /// True if neighbours are kept. Stations on the links may change them all the time.
     pub neighbours: bool,
+    /// True if nothing else is kept: so many changes of neighbours that some are lost cost no dump of other tables.
+    pub nothing_else: bool,
 }
 
 impl Default for Kept {
     /// All routes, and neighbours.
     fn default() -> Self {
-        Self { routes: |_| true, neighbours: true }
+        Self { routes: |_| true, neighbours: true, nothing_else: false }
+    }
+}
+
+impl Kept {
+    /// Neighbours alone.
+    pub const fn neighbours() -> Self {
+        Self { routes: |_| false, neighbours: true, nothing_else: true }
     }
 }
 
@@ -79,7 +88,8 @@ impl Mirror {
         notifications.bind_auto()?;
         notifications.set_non_blocking(true)?;
         // Subscribing precedes the dump, so that no change is missed.
-        let mut groups = GROUPS.into_iter().chain(kept.neighbours.then_some(NEIGHBOURS));
+        let others = GROUPS.into_iter().filter(|_| !kept.nothing_else);
+        let mut groups = others.chain(kept.neighbours.then_some(NEIGHBOURS));
         groups.try_for_each(|group| notifications.add_membership(group))?;
         let (kernel, buffer) = (Netlink::open()?, vec![0; DATAGRAM]);
         let tables = Tables { kept, ..Tables::default() };
@@ -217,10 +227,15 @@ impl Tables {
 
     /// Replaces all tables by the kernel's present ones.
     fn dump(&mut self, kernel: &Netlink, news: &mut Vec<News>) -> io::Result<()> {
-        self.links.take_all(kernel.all()?, &mut |change| news.push(News::Link(change)));
-        self.addresses.take_all(kernel.all()?, &mut |change| news.push(News::Address(change)));
+        if !self.kept.nothing_else {
+            self.links.take_all(kernel.all()?, &mut |change| news.push(News::Link(change)));
+            self.addresses.take_all(kernel.all()?, &mut |change| news.push(News::Address(change)));
+        }
         if self.kept.neighbours {
             self.neighbours.take_all(kernel.all()?, &mut |change| news.push(News::Neighbour(change)));
+        }
+        if self.kept.nothing_else {
+            return Ok(());
         }
         self.rules.take_all(kernel.all()?, &mut |change| news.push(News::Rule(change)));
         let routes = kernel.all_kept(self.kept.routes)?;

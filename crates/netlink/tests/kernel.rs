@@ -335,6 +335,25 @@ fn what_changes_right_after_an_overrun_is_not_missed() {
 }
 
 #[test]
+fn a_mirror_of_neighbours_alone_has_no_other_tables() {
+    in_namespace(|| {
+        let kernel = Netlink::open().expect("a socket");
+        let Some(index) = with_interface(&kernel) else { return };
+        let (ip, mac) = (at("192.0.2.2"), [2, 0, 0, 0, 0, 2]);
+        let mut mirror = Mirror::open_with(Kept::neighbours()).expect("a mirror");
+        kernel.add_address(index, prefix("192.0.2.1/24")).expect("an address");
+        kernel.add_neighbour(index, ip, mac).expect("a neighbour");
+        let neighbour = Neighbour { index, ip, mac: Some(mac), state: State::Permanent };
+        let has_it = |mirror: &Mirror| mirror.neighbours().iter().any(|known| *known == neighbour);
+        let news = until(&mut mirror, "the neighbour", has_it);
+        assert!(news.iter().all(|news| matches!(news, News::Neighbour(_))), "{news:?}");
+        kernel.delete_neighbour(index, ip).expect("forgotten");
+        until(&mut mirror, "no such neighbour", |mirror| !has_it(mirror));
+        assert!(mirror.links().is_empty() && mirror.addresses().is_empty() && mirror.routes().is_empty());
+    });
+}
+
+#[test]
 fn neighbours_that_are_not_kept_are_not_reported() {
     in_namespace(|| {
         let kernel = Netlink::open().expect("a socket");

@@ -78,6 +78,12 @@ pub struct Neighbour {
     pub mac: Mac,
 }
 
+/// Maximum number of static neighbours that a router is given while it runs.
+pub const MOST_GIVEN: usize = 32;
+
+/// The static neighbours that a router is given while it runs.
+pub type GivenList = [Option<Neighbour>; MOST_GIVEN];
+
 /// What a station has said about a neighbour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Said {
@@ -154,16 +160,43 @@ impl<'a> Neighbours<'a> {
 
     /// Adds a neighbour that is never probed and never ages; returns false if there is no room in its buckets.
     pub fn add_static(&self, neighbour: Neighbour) -> bool {
-        let Neighbour { nic, ip, mac } = neighbour;
+        self.locked(|| self.put_static(neighbour)).unwrap_or(false)
+    }
+
+    /// The caller holds the lock.
+    fn put_static(&self, Neighbour { nic, ip, mac }: Neighbour) -> bool {
         let entry = Entry { ip, nic, state: State::Static, probes: 0, mac, confirmed: 0 };
-        let placed = self.locked(|| match self.place_of(nic, ip) {
+        match self.place_of(nic, ip) {
             Some((bucket, way, old)) => {
                 self.change(bucket, way, (&old, &entry));
                 true
             }
             None => self.add(&entry) != Learned::Not,
+        }
+    }
+
+    /// Puts static neighbours in the place of others; those that find no room are left out. Returns false, and changes nothing, if the
+    /// lock is not available.
+    pub fn exchange_static(&self, old: &GivenList, new: &GivenList) -> bool {
+        let is_kept =
+            |one: &&Neighbour| new.iter().flatten().any(|other| (other.nic, other.ip) == (one.nic, one.ip));
+        let exchanged = self.locked(|| {
+            old.iter().flatten().filter(|one| !is_kept(one)).for_each(|one| self.remove_static(one));
+            for one in new.iter().flatten() {
+                self.put_static(*one);
+            }
         });
-        placed.unwrap_or(false)
+        exchanged.is_some()
+    }
+
+    /// The caller holds the lock.
+    fn remove_static(&self, one: &Neighbour) {
+        if let Some((bucket, way, old)) = self.place_of(one.nic, one.ip)
+            && old.state == State::Static
+        {
+            bucket.write(way, tag(one.nic, one.ip), &Entry { state: State::Empty, ..old });
+            self.changes().invalidate();
+        }
     }
 
     /// Records at time `now` (milliseconds) that a neighbour was heard. A new one is added only if `create`; it replaces

@@ -5,6 +5,8 @@ use frame::Mac;
 use frame::offload::Offload;
 use ring::BURST;
 
+use crate::neighbours::GivenList;
+
 /// Octets at the start of every buffer that may be read and written whatever the frame's length; enough for the
 /// headers.
 pub const HEAD: usize = 64;
@@ -108,6 +110,16 @@ pub trait Platform {
     /// at its other end by now.
     fn plug_count(&self, _nic: usize) -> u32 {
         0
+    }
+
+    /// Returns a number that changes with the list of static neighbours that are given to the router while it runs.
+    fn given_version(&self) -> u32 {
+        0
+    }
+
+    /// Reads that list, and returns its number; `None`: it is being changed.
+    fn read_given(&self, _list: &mut GivenList) -> Option<u32> {
+        None
     }
 
     /// Allocates an empty buffer, if there is one.

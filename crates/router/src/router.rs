@@ -8,7 +8,7 @@ use crate::adjacency::Adjacencies;
 use crate::config::{Config, MAX_NICS, Nic, RouterResources};
 use crate::group::Failures;
 use crate::ip::Ip;
-use crate::neighbours::{Ageing, Neighbours, REACHABLE};
+use crate::neighbours::{Ageing, GivenList, MOST_GIVEN, Neighbours, REACHABLE};
 use crate::pending::{Due, Pending};
 use crate::platform::{Buffer, Burst, Platform};
 use crate::reassembly::Reassembly;
@@ -43,7 +43,7 @@ impl<B> Waiting<B> {
     }
 }
 
-/// A router. It runs on one vCPU or thread; state shared with others is in [`RouterResources`]. About 36 KiB, most
+/// A router. It runs on one vCPU or thread; state shared with others is in [`RouterResources`]. About 38 KiB, most
 /// of it the bursts of NICs that it may have.
 pub struct Router<'a, B, R> {
     /// The interfaces: NICs, then VLANs of them.
@@ -82,6 +82,9 @@ pub struct Router<'a, B, R> {
     ageing_due: Option<u64>,
     /// For each cable, how often it had been pulled out or plugged in at the last check.
     plug_counts: [u32; MAX_NICS],
+    /// The static neighbours that it was given last, and the number of that list.
+    given: GivenList,
+    given_version: u32,
     pub(crate) identification: u16,
     /// Interfaces at which IPv6 frames, or frames with VLAN tags, were seen lately, as bits.
     pub(crate) mixed: u64,
@@ -134,6 +137,8 @@ impl<'a, B: Buffer, R: Routes> Router<'a, B, R> {
             ageing: Ageing::default(),
             ageing_due: None,
             plug_counts: [0; MAX_NICS],
+            given: [None; MOST_GIVEN],
+            given_version: 0,
             identification: 0,
             mixed: 0,
             redirects: config.redirects,
@@ -196,6 +201,7 @@ impl<'a, B: Buffer, R: Routes> Router<'a, B, R> {
         self.now = platform.now();
         if self.keeper {
             self.follow_cables(platform);
+            self.follow_given(platform);
         }
         // Changes during a sleep must be noticed now, because the timers below look routes up.
         self.notice_changes();
@@ -327,6 +333,18 @@ impl<'a, B: Buffer, R: Routes> Router<'a, B, R> {
                 self.ageing.hurry();
                 self.ageing_due = Some(self.now);
             }
+        }
+    }
+
+    /// Takes over the static neighbours that it is given, in place of those that it was given before.
+    fn follow_given<P: Platform<Buffer = B>>(&mut self, platform: &P) {
+        if platform.given_version() == self.given_version {
+            return;
+        }
+        let mut list = [None; MOST_GIVEN];
+        let Some(version) = platform.read_given(&mut list) else { return };
+        if self.neighbours.exchange_static(&self.given, &list) {
+            (self.given, self.given_version) = (list, version);
         }
     }
 

@@ -26,6 +26,7 @@ mod namespace;
 mod questions;
 mod routes;
 mod settle;
+mod static_neighbours;
 mod taught;
 mod thread;
 mod virtual_links;

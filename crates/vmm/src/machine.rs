@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result, ensure};
-use bootinfo::{BootInfo, Desk, Environment, MAX_VCPUS, Shared, map};
+use bootinfo::{BootInfo, Desk, Environment, GivenNeighbour, MAX_VCPUS, Shared, map};
 use kvm_ioctls::VmFd;
 use ledger::VcpuExits;
 use nic_port::irq::Line;
@@ -200,6 +200,12 @@ impl Machine {
             word.0.fetch_add(1, Ordering::Release);
             self.wakers.iter().for_each(|line| line.signal());
         }
+    }
+
+    /// Gives the firmware these static neighbours, in place of those that it was given before. Only one thread may do so at a time.
+    pub fn give_neighbours(&self, neighbours: &[GivenNeighbour]) {
+        self.shared().given.set(neighbours);
+        self.wakers.iter().for_each(|line| line.signal());
     }
 
     /// Advances time by `ms` milliseconds: wakes the vCPUs whose alarm is due.

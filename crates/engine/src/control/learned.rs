@@ -1,5 +1,6 @@
 //! What routers have learned from their control planes. It outlives their restarts.
 
+mod given;
 mod groups;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,8 +10,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 
 use config::learned::{LearnedFate, LearnedMac, LearnedRoute, Lesson};
 use fib::{Error, NextHop, Rib, six};
+use given::Given;
 use groups::{Groups, Known};
-use vmm::RouteTable;
+use vmm::{Machine, RouteTable};
 
 use crate::routes::Hops;
 
@@ -71,6 +73,8 @@ pub(crate) struct Learned {
     addresses: Mutex<Arc<Vec<IpAddr>>>,
     /// Ethernet addresses of virtual routers that are the router's now.
     macs: Mutex<Vec<LearnedMac>>,
+    /// Static neighbours of its control plane, and the machines that have them.
+    given: Mutex<Given>,
     /// Changes with the addresses of both kinds.
     version: AtomicU32,
 }
@@ -117,6 +121,9 @@ impl Learned {
             self.macs.lock().unwrap_or_else(PoisonError::into_inner).clone_from(macs);
             self.version.fetch_add(1, Ordering::AcqRel);
         }
+        if let Some(neighbours) = &lesson.neighbours {
+            self.given().set(neighbours);
+        }
         if let Some(down) = &lesson.down {
             let silent = down.iter().map(|gateway| (gateway.link.into(), gateway.ip)).collect();
             *self.silent.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(silent);
@@ -131,6 +138,15 @@ impl Learned {
     /// Adds all learned routes to the table of a machine that is being built, and has it follow from now on.
     pub(crate) fn adopt(&self, table: &Arc<RouteTable>, links: usize) {
         self.routes().adopt(table, links, NOTHING);
+    }
+
+    /// Gives the static neighbours to a machine that is being built, and those that follow.
+    pub(crate) fn give_to(&self, machine: &Arc<Machine>) {
+        self.given().adopt(machine);
+    }
+
+    fn given(&self) -> MutexGuard<'_, Given> {
+        self.given.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Tries again what did not fit, unless another thread fills the table of a machine: a look does not wait for that.

@@ -61,7 +61,7 @@ fn route(protocol: RouteProtocol) -> RouteMessage {
 
 #[test]
 fn routes_that_are_not_wanted_are_not_kept() {
-    let kept = Kept { routes: |route| route.protocol != 186, neighbours: true };
+    let kept = Kept { routes: |route| route.protocol != 186, ..Kept::default() };
     let mut tables = Tables { kept, ..Tables::default() };
     let mut told = |message, replaces| {
         let mut news = Vec::new();

@@ -7,6 +7,7 @@ mod common_neighbours;
 mod corners;
 mod forwarding;
 mod fragments;
+mod given;
 mod groups;
 mod icmp;
 mod neighbours;

@@ -15,6 +15,7 @@ use std::collections::VecDeque;
 use frame::Mac;
 use frame::offload::Offload;
 use ledger::{Group, RouterCounters, VlanCounters};
+use router::neighbours::GivenList;
 use router::{
     Address, Address6, Adjacencies, Advertise, Bucket, Burst, Config, Interface, Interfaces, Ip, Neighbour,
     Neighbours, Platform, ReversePath, Router, RouterResources, Vlan,
@@ -41,6 +42,9 @@ pub(crate) struct World {
     pub(crate) left: Vec<Offload>,
     /// For each cable, how often it was pulled out or plugged in.
     pub(crate) plugged: Vec<u32>,
+    /// Static neighbours that the router is given, and the number of the list; `None`: it is being changed.
+    pub(crate) given: Option<Vec<Neighbour>>,
+    pub(crate) given_version: u32,
     /// Stations that claimed an address of the router: NIC, address, station.
     pub(crate) claims: Vec<(usize, u32, Mac)>,
     /// Stations that claimed an IPv6 address of the router: NIC, address, station.
@@ -65,6 +69,8 @@ impl World {
             order: Offload::NONE,
             left: Vec::new(),
             plugged: vec![0; nics],
+            given: None,
+            given_version: 0,
             claims: Vec::new(),
             claims6: Vec::new(),
             next_hops: Vec::new(),
@@ -119,6 +125,16 @@ impl Platform for World {
 
     fn plug_count(&self, nic: usize) -> u32 {
         self.plugged[nic]
+    }
+
+    fn given_version(&self) -> u32 {
+        self.given_version
+    }
+
+    fn read_given(&self, list: &mut GivenList) -> Option<u32> {
+        let given = self.given.as_ref()?;
+        list.iter_mut().zip(given).for_each(|(place, one)| *place = Some(*one));
+        Some(self.given_version)
     }
 
     fn now(&self) -> u64 {

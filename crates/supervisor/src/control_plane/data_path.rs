@@ -23,6 +23,7 @@ use super::daemons::Daemons;
 use super::namespace::ControlNamespace;
 use super::routes::{MOST_LESSONS, Routes, links};
 use super::settle::settle;
+use super::static_neighbours::Neighbours;
 use super::thread::Report;
 use crate::bell::Ringer;
 
@@ -41,6 +42,7 @@ pub(super) struct DataPath {
     settled: Option<Router>,
     settling: Option<Settling>,
     pub(super) routes: Routes,
+    neighbours: Neighbours,
     /// The table of a group whose members have one, which is written here; without one the data plane is told.
     table: Option<Arc<GroupRoutes>>,
     /// True if there may be more to write.
@@ -75,22 +77,33 @@ impl Site<'_> {
 }
 
 impl DataPath {
-    pub(super) fn new(router: &Router, mirror: &Mirror, namespace: ControlNamespace, counts: Counts) -> Self {
+    /// Looks at the namespace of a router.
+    ///
+    /// # Errors
+    /// No descriptors are left.
+    pub(super) fn new(
+        router: &Router,
+        mirror: &Mirror,
+        namespace: ControlNamespace,
+        counts: Counts,
+    ) -> Result<Self> {
         let bfd = Bfd::new(router.name.clone(), namespace.namespace().clone(), counts.bfd.clone());
-        Self {
+        let neighbours = Neighbours::open(namespace.namespace())?;
+        Ok(Self {
             namespace,
             shadows: BTreeMap::new(),
             lacking: BTreeSet::new(),
             settled: None,
             settling: None,
             routes: Routes::new(router, mirror, counts),
+            neighbours,
             table: None,
             has_more: false,
             zebra: None,
             is_busy: false,
             bfd,
             next_dump: 0,
-        }
+        })
     }
 
     /// Follows settings, with handles for the shadows.
@@ -103,6 +116,8 @@ impl DataPath {
         if links(before) != links(site.router) {
             self.routes.follow(site.router, site.mirror);
         }
+        // What the file says is left out.
+        self.neighbours.look_again();
         self.shadows = shadows;
         self.set_carriers(site);
         self.settling = Some(Settling { at: now, pause: PAUSE[0] });
@@ -157,6 +172,16 @@ impl DataPath {
             self.zebra = Some(zebra.with_context(|| format!("taking zebra's routes at port {}", fpm::PORT))?);
         }
         Ok(())
+    }
+
+    /// Takes which static neighbours the namespace has by now; if links have changed, those are at others.
+    pub(super) fn watch_neighbours(&mut self, router: &Router, links_are_new: bool) {
+        if links_are_new {
+            self.neighbours.look_again();
+        }
+        if let Some(mirror) = self.neighbours.news() {
+            self.routes.note_neighbours(router, mirror);
+        }
     }
 
     /// Takes what zebra says.
@@ -280,7 +305,11 @@ impl DataPath {
 
     /// Descriptors to poll for reading.
     pub(super) fn watched(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.zebra.iter().flat_map(Zebra::descriptors).chain(self.bfd.watched())
+        self.zebra
+            .iter()
+            .flat_map(Zebra::descriptors)
+            .chain(self.bfd.watched())
+            .chain([self.neighbours.watched()])
     }
 }
 

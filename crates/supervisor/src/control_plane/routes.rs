@@ -5,12 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use config::Router;
-use config::learned::{LearnedGateway, LearnedMac, Lesson};
+use config::learned::{LearnedGateway, LearnedMac, LearnedNeighbour, Lesson};
 use control::{Port, Ports, Translator};
 use fpm::Session;
 use netlink::{Change, Link, Mirror, News, NextHop, Object, Route, RouteId, RouteKind};
 
 use super::counts::Counts;
+use super::static_neighbours::static_neighbours;
 use super::taught::{MAIN, Taught};
 
 /// Most lessons under way, or written at a time.
@@ -44,6 +45,8 @@ pub(super) struct Routes {
     addresses: Vec<IpAddr>,
     /// Ethernet addresses beside those of NICs, as they were told last.
     macs: Vec<LearnedMac>,
+    /// Static neighbours, as they were told last.
+    neighbours: Vec<LearnedNeighbour>,
     telling: Telling,
     counts: Counts,
 }
@@ -58,6 +61,7 @@ struct Telling {
     is_anew: bool,
     addresses: bool,
     macs: bool,
+    neighbours: bool,
     /// Next hops that do not answer.
     silent: bool,
 }
@@ -78,6 +82,7 @@ impl Routes {
             is_changed: false,
             addresses: Vec::new(),
             macs: Vec::new(),
+            neighbours: Vec::new(),
             telling: Telling::default(),
             counts,
         };
@@ -206,6 +211,14 @@ impl Routes {
         }
     }
 
+    /// Notes which static neighbours somebody has entered in the namespace.
+    pub(super) fn note_neighbours(&mut self, router: &Router, mirror: &Mirror) {
+        let found = static_neighbours(&self.ports, router, mirror.neighbours().iter());
+        if found != self.neighbours {
+            (self.neighbours, self.telling.neighbours) = (found, true);
+        }
+    }
+
     /// Number of the NIC, and Ethernet address, of a virtual router of which this one is the master.
     fn virtual_mac(&self, link: &Link) -> Option<(u8, [u8; 6])> {
         let mac = link.mac.filter(|_| is_virtual(link) && is_master(link))?;
@@ -288,6 +301,7 @@ impl Routes {
             is_anew: true,
             addresses: true,
             macs: true,
+            neighbours: true,
             silent: true,
         };
     }
@@ -304,8 +318,8 @@ impl Routes {
 
     /// The next lesson, if there is something to tell and it may be sent.
     pub(super) fn lesson(&mut self) -> Option<Lesson> {
-        let Telling { credit, begins, is_anew, addresses, macs, silent } = self.telling;
-        let is_due = is_anew || addresses || macs || silent || !self.table.is_told();
+        let Telling { credit, begins, is_anew, addresses, macs, neighbours, silent } = self.telling;
+        let is_due = is_anew || addresses || macs || neighbours || silent || !self.table.is_told();
         if !is_due || credit == 0 {
             return None;
         }
@@ -319,9 +333,10 @@ impl Routes {
         let ends = is_anew && self.table.is_told();
         let addresses = addresses.then(|| self.addresses.clone());
         let macs = macs.then(|| self.macs.clone());
-        (self.telling.begins, self.telling.addresses, self.telling.macs) = (false, false, false);
-        self.telling.is_anew = is_anew && !ends;
-        Some(Lesson { begins, ends, groups, routes, down, addresses, macs })
+        let neighbours = neighbours.then(|| self.neighbours.clone());
+        let Telling { credit, silent, .. } = self.telling;
+        self.telling = Telling { credit, silent, is_anew: is_anew && !ends, ..Telling::default() };
+        Some(Lesson { begins, ends, groups, routes, down, addresses, macs, neighbours })
     }
 }
 

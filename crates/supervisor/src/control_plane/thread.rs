@@ -150,8 +150,8 @@ impl ControlPlane {
         (orders, reports): (Listener<Order>, Ringer<Report>),
     ) -> Result<Self> {
         let namespace = place.namespace().clone();
-        // Stations on the links could keep it busy with neighbours, which are read when somebody asks.
-        let kept = Kept { routes: |route| !fpm::is_zebras(route), neighbours: false };
+        // Stations on the links could keep it busy with neighbours, which have a mirror of their own.
+        let kept = Kept { routes: |route| !fpm::is_zebras(route), neighbours: false, ..Kept::default() };
         let mirror = namespace.within(|| Mirror::open_with(kept))?;
         let mirror = mirror.context("following the interfaces of its namespace")?;
         if let Err(error) = spare(&mirror) {
@@ -163,7 +163,7 @@ impl ControlPlane {
         let daemons = Daemons::new(router.name.clone(), namespace.clone(), options);
         let forwarder = match place {
             Place::Beside(own, counts) => {
-                Forwarder::Machine(Box::new(DataPath::new(&router, &mirror, own, counts)))
+                Forwarder::Machine(Box::new(DataPath::new(&router, &mirror, own, counts)?))
             }
             Place::Inside(_) => Forwarder::Kernel(Box::default()),
         };
@@ -303,7 +303,7 @@ impl ControlPlane {
     /// Takes what the kernel reports.
     fn watch(&mut self, now: u64) {
         let news = self.mirror.update();
-        let Self { mirror, is_behind, forwarder, daemons, .. } = self;
+        let Self { router, mirror, is_behind, forwarder, daemons, .. } = self;
         // What was reported is lost if it fails: everything is taken once it can be read again.
         let was_behind = std::mem::replace(is_behind, news.is_err());
         let has_caught_up = was_behind && !*is_behind;
@@ -318,6 +318,8 @@ impl ControlPlane {
         } else {
             news.iter().for_each(|one| path.routes.take(one, mirror));
         }
+        let links_are_new = news.iter().any(|one| matches!(one, News::Link(_)));
+        path.watch_neighbours(router, links_are_new);
     }
 
     fn attend_daemons(&mut self, now: u64) {

@@ -81,7 +81,10 @@ pub(super) fn builder(
         let task = GuestTask { role, ..GuestTask::default() };
         let guest = Guest::with_outlets(&plan, task, &outlets, tables, &backend)?;
         let links = plan.nics.len() + plan.forwarding.interfaces.len();
-        learned.iter().for_each(|learned| learned.adopt(guest.table(), links));
+        if let Some(learned) = &learned {
+            learned.adopt(guest.table(), links);
+            learned.give_to(guest.machine());
+        }
         Ok(guest)
     })
 }

@@ -21,6 +21,7 @@ fn routes() -> Routes {
         is_changed: false,
         addresses: Vec::new(),
         macs: Vec::new(),
+        neighbours: Vec::new(),
         telling: Telling::default(),
         counts: Counts::default(),
     }
@@ -281,6 +282,20 @@ fn the_address_of_a_virtual_router_is_that_of_its_master() {
     (routes.macs, routes.telling.macs) = (told.clone(), true);
     assert_eq!(routes.lesson(), Some(Lesson { macs: Some(told), ..Lesson::default() }));
     assert_eq!(routes.lesson(), None);
+}
+
+#[test]
+fn static_neighbours_are_told_once_and_to_a_new_data_plane_again() {
+    let mut routes = routes();
+    routes.tell_anew();
+    assert_eq!(routes.lesson().and_then(|lesson| lesson.neighbours), Some(Vec::new()));
+    let told = vec![LearnedNeighbour { link: 3, ip: prefix(0).ip, mac: [2, 0, 0, 0, 0, 9] }];
+    (routes.neighbours, routes.telling.neighbours) = (told.clone(), true);
+    let change = Lesson { neighbours: Some(told.clone()), ..Lesson::default() };
+    assert_eq!(routes.lesson(), Some(change));
+    assert_eq!(routes.lesson(), None);
+    routes.tell_anew();
+    assert_eq!(routes.lesson().and_then(|lesson| lesson.neighbours), Some(told));
 }
 
 #[test]
