@@ -49,10 +49,10 @@ mod tests {
 
     #[test]
     fn a_name_that_another_process_has_is_not_taken() {
-        let place = tempfile::tempdir().expect("a folder");
-        let first = Folder::within(place.path(), || 0).expect("a folder");
+        let place = Folder::new().expect("a folder");
+        let first = Folder::within(&place.path, || 0).expect("a folder");
         let mut numbers = 0..;
-        let second = Folder::within(place.path(), || numbers.next().expect("a number")).expect("a folder");
+        let second = Folder::within(&place.path, || numbers.next().expect("a number")).expect("a folder");
         assert!(first.id != second.id && first.path != second.path, "{} and {}", first.id, second.id);
         drop(second);
         assert!(first.path.exists());
