@@ -1,4 +1,4 @@
-//! Objective: container routers (`engine = "lxc"`) are back ends of a group. Behind balancers that are virtual machines, and a bridge,
+//! Objective: container routers (`engine = "lxc"`) are back ends of a group. Behind balancers that are virtual machines, at our switch,
 //! they are one router to the hosts around it; flows go on when a balancer is cut and when a back end ends.
 
 use std::net::Ipv4Addr;
@@ -16,16 +16,13 @@ const PORT: u16 = 7243;
 const FLOWS: u16 = 24;
 /// Datagrams a second of each.
 const RATE: u32 = 100;
-const BRIDGE: &str = "t43x-br";
 
-/// A group of containers behind a bridge.
+/// A group of containers.
 fn file() -> String {
-    format!(
-        "[[group]]\nname = 'duo'\nkind = 'multistage'\nbalancer = 'vm'\nbalancers = 2\nbackends = 3\nengine = 'lxc'\n\
-         interconnect = 'bridge:{BRIDGE}'\n\
+    "[[group]]\nname = 'duo'\nkind = 'multistage'\nbalancer = 'vm'\nbalancers = 2\nbackends = 3\nengine = 'lxc'\n\
          [[group.nic]]\nname = 'west'\nattach = 'tap:t43x-west'\naddress = '192.0.2.1/24'\n\
          [[group.nic]]\nname = 'east'\nattach = 'tap:t43x-east'\naddress = '198.51.100.1/24'\n"
-    )
+        .to_owned()
 }
 
 /// How many back ends, and how many balancers, serve.
@@ -78,11 +75,7 @@ mod alone {
                 Program("nsenter"),
                 Program("lxc-start")
             );
-            let prepare = |home: &Namespace| {
-                home.set("net.ipv6.conf.default.disable_ipv6", "1")?;
-                home.ip(&["link", "add", BRIDGE, "type", "bridge"])?;
-                home.ip(&["link", "set", BRIDGE, "up"])
-            };
+            let prepare = |home: &Namespace| home.set("net.ipv6.conf.default.disable_ipv6", "1");
             let started = Stage::start_with_groups_after(RINGROAD, &file(), &["--json"], prepare);
             let mut stage = started.expect("it starts").0;
             let west = stage.host("t43x-west", "192.0.2.2/24", "192.0.2.1").expect("west");
@@ -106,8 +99,6 @@ mod alone {
             all_resume(&flows, "a back end went");
             transfer(&west, &east, (EAST, PORT - 2).into(), 2_000_000, PATIENCE);
             drop(flows);
-            // Only what the run has made is to be gone when it ends.
-            stage.home().ip(&["link", "delete", BRIDGE]).expect("deleted");
             stage.finish_troubled(vec![west, east]).expect("nothing is left");
         }
     }

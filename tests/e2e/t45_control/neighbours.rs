@@ -1,17 +1,12 @@
 //! Static neighbours that somebody enters in the namespace of a control plane.
 
-use std::net::{Ipv4Addr, SocketAddr};
-
-use support::Flow;
+use std::net::Ipv4Addr;
 
 use super::*;
 
 const ROUTER: &str = "t45-n";
 /// Address of a host that answers no question for it.
 const SILENT: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 77);
-const PORT: u16 = 7045;
-/// Datagrams a second.
-const RATE: u32 = 50;
 
 /// Changes the neighbours of the namespace, once it is there.
 fn neighbour(words: &[&str]) {
@@ -29,11 +24,24 @@ fn mac_of(host: &Namespace, link: &str) -> String {
     rest.split_whitespace().next().expect("an Ethernet address").to_owned()
 }
 
-/// Waits until the router has given up one more neighbour that it has asked for.
-fn one_more_fails(stage: &Stage) {
-    let failed = |counters: &Counters| counters.get(&format!("{ROUTER}.vcpu0.neighbours_failed"));
-    let before = failed(&stage.wait_for_counters(|_| true).expect("counters"));
-    stage.wait_for_counters(|counters| failed(counters) > before).expect("it asks in vain");
+/// Sends one ping to the silent host; returns true if it is answered within a second.
+fn answers(host: &Namespace) -> bool {
+    let mut ping = host.command("busybox");
+    let done = run(ping.args(["ping", "-c", "1", "-W", "1", &SILENT.to_string()]), PATIENCE);
+    done.expect("it ends").status.success()
+}
+
+/// Sends pings until the router has given up one more neighbour that it has asked for.
+fn one_more_fails(stage: &Stage, host: &Namespace) {
+    let failed = || {
+        let counters = stage.wait_for_counters(|_| true).expect("counters");
+        counters.get(&format!("{ROUTER}.vcpu0.neighbours_failed"))
+    };
+    let before = failed();
+    wait_for("it asks in vain", || {
+        answers(host);
+        (failed() > before).then_some(())
+    });
 }
 
 fn a_neighbour_that_is_entered_is_the_routers_until_it_is_removed(engine: &str) {
@@ -48,21 +56,19 @@ fn a_neighbour_that_is_entered_is_the_routers_until_it_is_removed(engine: &str) 
     east.set("net.ipv4.conf.all.arp_ignore", "1").expect("set");
     let silent = SILENT.to_string();
     east.ip(&["address", "add", &format!("{silent}/32"), "dev", "lo"]).expect("an address");
-    let flow = Flow::start(&west, &east, SocketAddr::new(SILENT.into(), PORT), RATE).expect("a flow");
-    one_more_fails(&stage);
-    assert_eq!(flow.so_far().received, 0, "nobody has said where it is");
+    one_more_fails(&stage, &west);
+    assert!(!answers(&west), "nobody has said where it is");
     let mac = mac_of(&east, "t45-ne");
     neighbour(&["replace", &silent, "lladdr", &mac, "nud", "permanent", "dev", "east"]);
-    flow.reaches(10, PATIENCE).expect("it arrives");
+    wait_for("it answers", || answers(&west).then_some(()));
     neighbour(&["delete", &silent, "dev", "east"]);
-    one_more_fails(&stage);
-    drop(flow);
+    one_more_fails(&stage, &west);
     stage.finish_troubled(vec![west, east]).expect("nothing is left");
 }
 
 #[test]
 fn a_process_has_the_static_neighbours_of_its_namespace() {
-    needs!(Root, Tun, Program("ip"));
+    needs!(Root, Tun, Program("ip"), Program("busybox"));
     a_neighbour_that_is_entered_is_the_routers_until_it_is_removed("process");
 }
 
@@ -71,7 +77,7 @@ mod all {
 
     #[test]
     fn a_virtual_machine_has_the_static_neighbours_of_its_namespace() {
-        needs!(Root, Kvm, Tun, Program("ip"));
+        needs!(Root, Kvm, Tun, Program("ip"), Program("busybox"));
         a_neighbour_that_is_entered_is_the_routers_until_it_is_removed("kvm");
     }
 }

@@ -273,7 +273,7 @@ fn a_group_has_as_many_nics_as_can_be_probed() {
     let nic = |n: u32| format!("[[group.nic]]\nname = \"n{n}\"\nattach = \"tap:n{n}\"\n");
     let text = |text: &str, more: u32| format!("{text}{}", (0..more).map(nic).collect::<String>());
     let told = errors(&text(PARALLEL, 31));
-    assert!(told.contains("33 NICs are too many for a group, which has at most 32"), "{told}");
+    assert!(told.contains("33 NICs are too many; a router has at most 32"), "{told}");
     let member = good(&text(PARALLEL, 30)).routers.swap_remove(0);
     assert_eq!((member.nics.len(), member.neighbours.len()), (bootinfo::MAX_NICS, 32));
     let ways: Vec<(String, usize)> =
