@@ -107,7 +107,7 @@ pub struct Rules {
     pub heartbeat: Duration,
     /// Time within which a vCPU must answer, or adopt an epoch of the routes.
     pub grace: Duration,
-    /// Limit in place of `grace` for a vCPU whose thread got no CPU, or may have got none.
+    /// Limit in place of `grace` for a vCPU whose thread got little CPU time, or may have got none: it may be busy.
     pub starved_grace: Duration,
     /// Time within which a firmware must serve. It takes milliseconds; but on an overloaded host a vCPU that
     /// sets up its devices waits in KVM for seconds, and its own CPU time is spent on emulating ring 0
@@ -347,7 +347,14 @@ fn broken_ring(sample: &Sample) -> Option<Charge> {
     Charge::new(Kind::BrokenRing, format!("it broke the ring of {nic}, which the host has stopped: {why}"))
 }
 
-/// Returns the time limit of a vCPU: one whose thread got no CPU since `then`, or may have got none, has more.
+/// Part of the time in which a vCPU that is woken and sleeps again uses CPU.
+const ASLEEP: u32 = 50;
+
+/// Returns the time limit of a vCPU. One whose thread has got no CPU time since `then`, or may have got none, or less than half of what it
+/// needs to spin all the time, has more: it may be busy on a busy host.
 fn answer_limit(rules: &Rules, vcpu: &VcpuSample, then: Duration) -> Duration {
-    if vcpu.cpu > then && !vcpu.is_shared { rules.grace } else { rules.starved_grace }
+    let used = vcpu.cpu.saturating_sub(then);
+    let is_asleep = !used.is_zero() && used <= rules.grace / ASLEEP;
+    let spins = used >= rules.grace / 2;
+    if (is_asleep || spins) && !vcpu.is_shared { rules.grace } else { rules.starved_grace }
 }

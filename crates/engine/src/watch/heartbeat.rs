@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Charge, Kind, Rules, Sample, VcpuSample, answer_limit};
+use super::{ASLEEP, Charge, Kind, Rules, Sample, VcpuSample, answer_limit};
 
 /// The current challenge.
 #[derive(Debug, Default)]
@@ -55,10 +55,10 @@ impl Heartbeat {
 /// uses all the CPU time that it gets, which may be little on a busy host. `None`: the CPU time of its thread is not known.
 fn describe(index: usize, waited: Duration, cpu: Option<Duration>) -> String {
     let how = match cpu {
-        None => "it spins or sleeps, or its thread got no CPU",
-        Some(cpu) if cpu.is_zero() => "its thread got no CPU",
-        Some(cpu) if cpu > waited / 50 => "it spins",
-        Some(_) => "it sleeps, and interrupts do not wake it",
+        None => "it spins or sleeps, or its thread got no CPU".to_owned(),
+        Some(cpu) if cpu.is_zero() => "its thread got no CPU".to_owned(),
+        Some(cpu) if cpu > waited / ASLEEP => format!("it spins ({:.1} s of CPU)", cpu.as_secs_f64()),
+        Some(_) => "it sleeps, and interrupts do not wake it".to_owned(),
     };
     format!("vCPU {index} has not answered for {:.1} s: {how}", waited.as_secs_f64())
 }

@@ -73,7 +73,22 @@ fn one_that_spins_is_charged_after_its_grace() {
     let (at, charge) = played.play(MINUTE, |played| played.sample.vcpus[0].cpu += LOOK).expect("a charge");
     seconds(2.9..3.5, at);
     assert_eq!(charge.kind, Kind::Silent);
-    assert_eq!(charge.line, "vCPU 0 has not answered for 2.0 s: it spins");
+    assert_eq!(charge.line, "vCPU 0 has not answered for 2.0 s: it spins (2.0 s of CPU)");
+}
+
+#[test]
+fn one_that_gets_little_cpu_is_given_time() {
+    let mut played = Played::new(1);
+    let gets_a_tenth = |played: &mut Played| played.sample.vcpus[0].cpu += LOOK / 10;
+    assert_eq!(played.play(Duration::from_secs(9), gets_a_tenth), None);
+    played.answer();
+    assert_eq!(
+        played.play(Duration::from_secs(9), gets_a_tenth),
+        None,
+        "the time begins anew with each answer"
+    );
+    let (_, charge) = played.play(MINUTE, gets_a_tenth).expect("not for ever");
+    assert_eq!(charge.line, "vCPU 0 has not answered for 10.0 s: it spins (1.0 s of CPU)");
 }
 
 #[test]
