@@ -152,6 +152,11 @@ impl Link {
         self.is_pulled.set(is_pulled);
     }
 
+    /// Notes that it takes no frames, as a TAP that nobody has set up: as if its cable had been out until now.
+    pub(super) fn takes_nothing(&self, now: Duration) {
+        self.cable().out = Some(now);
+    }
+
     /// Notes whether a balancer carries it and its cable is in; returns true if that has just become so.
     pub(super) fn begins(&self, is_carried: bool) -> bool {
         !self.was_carried.swap(is_carried, Ordering::AcqRel) && is_carried

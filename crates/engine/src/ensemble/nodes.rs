@@ -288,6 +288,12 @@ impl Nodes {
         }
     }
 
+    /// Takes back duplicate address detection whose solicitation was lost before it left.
+    pub(super) fn was_not_tried(&mut self, target: u128) {
+        let begun = self.own.iter_mut().filter(|own| own.ip == target && matches!(own.trial, Trial::At(_)));
+        begun.for_each(|own| own.trial = Trial::None);
+    }
+
     /// Handles a member's solicitation for an address from one of its own. A kernel router solicits although another station has them all.
     fn asked_by(&mut self, (member, by): (u16, u128), ip: u128, is_known: bool, now: Duration) -> Heard {
         if !self.takes_part() || self.position(ip).is_some() || self.is_anycast(ip) {

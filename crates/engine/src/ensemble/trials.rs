@@ -29,8 +29,8 @@ impl Core {
             let is_carried = self.front(nic).is_some_and(|front| front.is_carried()) && link.is_usable(now);
             let begins = link.begins(is_carried);
             for segment in link.segments().filter(|segment| segment.has_six) {
-                if begins {
-                    self.try_all((nic, link, segment), now);
+                if begins && !self.try_all((nic, link, segment), now) {
+                    link.takes_nothing(now);
                 }
                 let lost = segment.nodes().take_lost();
                 for ip in lost.into_iter().map(Ipv6Addr::from_bits) {
@@ -46,10 +46,11 @@ impl Core {
     }
 
     /// Starts duplicate address detection for the group's addresses at a link, in one VLAN or without a tag; of those for which it was done
-    /// before, only for those that another station had.
-    fn try_all(&self, (nic, link, segment): (usize, &Link, &Segment), now: Duration) {
-        let Some(front) = self.front(nic) else { return };
+    /// before, only for those that another station had. Returns false if a solicitation did not leave: it is due again.
+    fn try_all(&self, (nic, link, segment): (usize, &Link, &Segment), now: Duration) -> bool {
+        let Some(front) = self.front(nic) else { return true };
         let own = segment.nodes().addresses();
+        let mut have_left = true;
         for ip in own {
             let mut trial = {
                 let mut nodes = segment.nodes();
@@ -59,8 +60,14 @@ impl Core {
                 nodes.trial(ip)
             };
             let sent = segment.on_link(&mut trial, |octets| front.send_outside(octets));
-            let counter = if sent > 0 { &link.counters.nd_asked } else { &link.counters.drop_asked };
-            counter.add_shared(1);
+            if sent > 0 {
+                link.counters.nd_asked.add_shared(1);
+            } else {
+                link.counters.drop_asked.add_shared(1);
+                segment.nodes().was_not_tried(ip);
+                have_left = false;
+            }
         }
+        have_left
     }
 }

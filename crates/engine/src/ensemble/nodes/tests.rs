@@ -179,6 +179,19 @@ fn an_address_that_another_station_has_is_told_once_each_time_that_it_is_tried()
 }
 
 #[test]
+fn an_address_whose_solicitation_was_lost_is_tried_again() {
+    let mut nodes = nodes();
+    assert_eq!(nodes.tried_by_member(OWN, ms(0)), Heard::of(Fate::GoesOn));
+    assert_eq!(nodes.tried_by_member(OWN, ms(1)), Heard::default());
+    nodes.was_not_tried(OWN);
+    assert_eq!(nodes.tried_by_member(OWN, ms(2)), Heard::of(Fate::GoesOn));
+    assert_eq!(nodes.hear_network(&advert_of(OWN), ms(3)).fate, Fate::ToAll);
+    // What is lost stays so until it is tried.
+    nodes.was_not_tried(OWN);
+    assert_eq!(nodes.take_lost(), [OWN]);
+}
+
+#[test]
 fn without_an_address_of_its_own_the_group_asks_nobody() {
     let mut nodes = nodes();
     assert_eq!(ask(&mut nodes, 0, HOST, ms(0)).fate, Fate::GoesOn);
