@@ -5,19 +5,19 @@ use std::ops::Range;
 use std::slice::ChunksExactMut;
 
 use port::{Frame, Frames};
-use ring::Bytes;
+use ring::{BURST, Bytes};
 
 use super::super::abi::{CONTINUES, Descriptor};
 use super::super::rings::Consumer;
 use super::super::umem::{Layout, Umem};
 use super::{Receiver, XdpReadCounters};
 
-/// Most frames that are shown at a time: what is copied together stays in a core's cache.
-const SHOWN: usize = 16;
+/// Most frames that are copied together at a time: they stay in a core's cache. Frames in a single chunk come in whole bursts.
+const JOINED: usize = 16;
 
 /// Returns room for the frames that are copied together; none if all lie in one chunk.
 pub(super) fn room(layout: Layout) -> Box<[u8]> {
-    let octets = if layout.is_in_pieces() { SHOWN * layout.longest() as usize } else { 0 };
+    let octets = if layout.is_in_pieces() { JOINED * layout.longest() as usize } else { 0 };
     vec![0; octets].into_boxed_slice()
 }
 
@@ -29,7 +29,7 @@ impl Receiver {
         counters: &XdpReadCounters,
         take: &mut dyn FnMut(&[Frame<'_>]),
     ) -> usize {
-        let (layout, budget) = (self.queue.umem.layout, budget.min(SHOWN));
+        let (layout, budget) = (self.queue.umem.layout, budget.min(BURST));
         let waiting = self.receive.waiting(budget as u32 * layout.pieces);
         let mut rooms = self.joined.chunks_exact_mut(layout.longest() as usize);
         let (mut frames, mut octets, mut done) = (Frames::new(), 0, 0);
@@ -40,6 +40,9 @@ impl Receiver {
                 continue;
             }
             let Some(pieces) = pieces(&self.receive, done..waiting, layout.pieces) else { break };
+            if pieces > 1 && rooms.len() == 0 {
+                break;
+            }
             let end = done + pieces;
             self.skips = goes_on(&self.receive, end - 1);
             let whole =
