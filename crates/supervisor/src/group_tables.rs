@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result};
 use bootinfo::Desk;
-use config::forwarding::{self, Interface, RouteType};
+use config::forwarding::{self, Interface, RouteType, Tags};
 use config::six::Address6;
 use config::{Address, Group, Nic, Plan, Router};
 use engine::{GroupRoutes, RouteEdit};
@@ -61,6 +61,8 @@ struct Tables {
 struct Shape {
     /// NICs, and interfaces for VLANs, in the order of their numbers.
     links: Vec<(String, Vec<Address>, Vec<Address6>)>,
+    /// Number of the NIC and tags of each of those interfaces: with others there are other neighbours.
+    vlans: Vec<(usize, Tags)>,
     neighbours: u32,
     long_routes: Option<u32>,
     /// Whether it has a control plane, and with it an IPv6 table.
@@ -73,9 +75,10 @@ impl Shape {
         let nic = |nic: &Nic| (nic.name.clone(), nic.addresses.clone(), nic.six.addresses.clone());
         let vlan = |own: &Interface| (own.name.clone(), own.addresses.clone(), own.six.addresses.clone());
         let links = group.pattern.nics.iter().map(nic).chain(forwarding.interfaces.iter().map(vlan));
+        let vlans = forwarding.interfaces.iter().map(|own| (own.nic, own.tags)).collect();
         let (neighbours, long_routes) = (forwarding.neighbours, forwarding.long_routes);
         let learns = group.pattern.control.is_some();
-        Self { links: links.collect(), neighbours, long_routes, learns }
+        Self { links: links.collect(), vlans, neighbours, long_routes, learns }
     }
 
     /// Whether numbers of NICs and interfaces mean the same in both.

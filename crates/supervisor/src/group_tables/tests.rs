@@ -143,21 +143,21 @@ fn with_other_addresses_members_get_other_tables_and_what_is_not_needed_goes() {
 
 #[test]
 fn with_another_vlan_members_get_other_tables() {
-    let with_vlan = |address: &str| {
+    let with_vlan = |(vlan, address): (u16, &str)| {
         let text = format!(
             "[switch.lan]\n[[group]]\nname = 'core'\nkind = 'parallel'\nmembers = 2\n\
              [[group.nic]]\nname = 'lan'\nattach = 'switch:lan'\naddress = '192.0.2.1/24'\n\
-             [[group.interface]]\nname = 'guests'\nnic = 'lan'\nvlan = 100\naddress = '{address}/24'\n"
+             [[group.interface]]\nname = 'guests'\nnic = 'lan'\nvlan = {vlan}\naddress = '{address}/24'\n"
         );
         config::parse(&text, "x.toml").expect("good")
     };
     let mut tables = after(&plan(2, "192.0.2.1", &[]));
     let count = routes(&tables).count();
-    for address in ["10.50.0.1", "10.51.0.1"] {
-        let (memory, next) = (routes(&tables).memory().clone(), with_vlan(address));
+    for wanted in [(100, "10.50.0.1"), (100, "10.51.0.1"), (101, "10.51.0.1")] {
+        let (memory, next) = (routes(&tables).memory().clone(), with_vlan(wanted));
         let opened = GroupTables::open(&next, &tables.held()).expect("opened");
         tables.adopt(opened, &next);
-        assert!(!Arc::ptr_eq(&memory, routes(&tables).memory()), "{address}");
+        assert!(!Arc::ptr_eq(&memory, routes(&tables).memory()), "{wanted:?}");
         assert_eq!(routes(&tables).count(), count + 2, "its network and its address");
     }
 }
