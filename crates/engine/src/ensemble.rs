@@ -205,6 +205,9 @@ impl Core {
 
     /// Returns the interface of this number: NICs come first, then VLANs.
     fn interface(&self, number: usize) -> Option<Interface<'_>> {
+        if let Some(link) = self.links.get(number) {
+            return Some((number, link, &link.plain));
+        }
         let links = self.links.iter().enumerate();
         let mut all = links.flat_map(|(nic, link)| link.segments().map(move |segment| (nic, link, segment)));
         all.find(|(.., segment)| usize::from(segment.number) == number)
