@@ -107,6 +107,18 @@ fn chunks_of_a_frame_are_joined_when_the_last_has_come() {
 }
 
 #[test]
+fn chunks_of_a_frame_that_leads_outside_the_memory_are_given_back() {
+    let world = fuzzed::World::with(PIECES);
+    let mut source = world.source(false);
+    // The second chunk of the first frame would begin where the memory ends.
+    world.received(&[(0, 3840, 1), (16, 1, 0), (1, 60, 0)]);
+    assert_eq!(shown(&mut source), [(0, 60)]);
+    assert_eq!(source.counters().drop_bad_address.get(), 1);
+    assert!(shown(&mut source).is_empty());
+    assert_eq!(world.filled(), 8 + 3);
+}
+
+#[test]
 fn a_frame_of_more_than_a_chunk_is_sent_in_several() {
     let world = fuzzed::World::with(PIECES);
     let sink = XdpSink::new(Some(world.queue.clone()));
