@@ -53,7 +53,7 @@ pub struct Settings {
     /// UDP destination port.
     pub destination_port: u16,
     /// Number of flows, raised to the number of destinations if that is larger. Each has its own source port or
-    /// destination.
+    /// destination; of more than 60,000 to one destination some have the same port.
     pub flows: u32,
     /// Octets of each frame, without FCS: 60 to 9,014.
     pub frame: usize,
