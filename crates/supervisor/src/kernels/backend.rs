@@ -330,7 +330,7 @@ impl KernelBackend for HostBackend {
             self.adverts.forget(spec.name());
             let renewed = self.sited(|routers, site, journal| {
                 let held = routers.get_mut(spec.name()).context("it has gone")?;
-                renew(&mut held.claims, &held.spec)?;
+                renew_functions(held, site, &mut *journal)?;
                 held.router.restart(site, journal)?;
                 held.rate_limit.follow(&held.router, spec.limit)
             });
@@ -347,12 +347,7 @@ impl KernelBackend for HostBackend {
         let spec = self.held(router)?.spec.clone();
         let was_made = self.sited(|routers, site, journal| match routers.get_mut(router) {
             Some(held) => {
-                renew(&mut held.claims, &held.spec)?;
-                // A virtual function may be back under another name.
-                let wanted = held.spec.with_functions(links(&held.claims)).wanted;
-                let is_same = wanted == *held.router.wanted();
-                let mut done =
-                    if is_same { Vec::new() } else { held.router.apply(wanted, site, &mut *journal)? };
+                let mut done = renew_functions(held, site, &mut *journal)?;
                 done.extend(held.router.repair(site, journal)?);
                 held.rate_limit.follow(&held.router, held.spec.limit)?;
                 Ok(done.iter().any(|step| matches!(step, Step::Add(Object::Interface(_)))))
@@ -444,6 +439,20 @@ impl Drop for HostBackend {
         // It exists only if there was a container.
         let _ = std::fs::remove_dir(&self.folder);
     }
+}
+
+/// Renews the virtual functions of a router, and moves those in that are back under other names. Returns the steps that were carried out.
+fn renew_functions(
+    held: &mut RunningRouter,
+    site: &Surroundings<'_>,
+    journal: &mut dyn FnMut(&Leftover),
+) -> Result<Vec<Step>> {
+    renew(&mut held.claims, &held.spec)?;
+    let wanted = held.spec.with_functions(links(&held.claims)).wanted;
+    if wanted == *held.router.wanted() {
+        return Ok(Vec::new());
+    }
+    Ok(held.router.apply(wanted, site, journal)?)
 }
 
 /// Creates a router. If leftovers of a killed run are in the way, waits for their removal.
