@@ -119,7 +119,7 @@ mod tests {
 
     use super::*;
     use crate::ip::Ip;
-    use crate::neighbours::{Ageing, PROBES, REACHABLE};
+    use crate::neighbours::{Ageing, MOST_GIVEN, PROBES, REACHABLE};
 
     /// Zeroed memory of a table for this many neighbours.
     fn memory(neighbours: usize) -> (Header, Vec<Bucket>) {
@@ -149,6 +149,10 @@ mod tests {
         assert_eq!(reader.find_for_use(1, known.ip, 2), Some(Mac([2; 6])));
         assert!(reader.mark_doubtful(1, 2), "that is the writer's, so nothing is left to do");
         assert_eq!(reader.state(1, known.ip), State::Reachable);
+        let (mut given, none) = ([None; MOST_GIVEN], [None; MOST_GIVEN]);
+        given[0] = Some(neighbour(1, 8));
+        assert!(reader.exchange_static(&none, &given), "nothing is left to do either");
+        assert_eq!((reader.count(), writer.count()), (1, 1));
     }
 
     #[test]
