@@ -305,6 +305,8 @@ impl LearnedRoutes {
         let all: BTreeSet<Network> = self.all.keys().copied().collect();
         let late = self.write_to((table, links), &all, below);
         self.late.extend(late);
+        // Its router may be restarted any number of times without news.
+        self.tables.retain(|follower| follower.table.strong_count() > 0);
         self.tables.push(Follower { table: Arc::downgrade(table), links });
     }
 

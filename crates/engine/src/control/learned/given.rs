@@ -18,7 +18,7 @@ impl Given {
     /// Gives all machines these neighbours, in place of those before.
     pub(super) fn set(&mut self, neighbours: &[LearnedNeighbour]) {
         self.all = neighbours.iter().map(given).collect();
-        self.machines.retain(|machine| machine.strong_count() > 0);
+        self.forget_those_that_ended();
         let machines = self.machines.iter().filter_map(Weak::upgrade);
         machines.for_each(|machine| machine.give_neighbours(&self.all));
     }
@@ -28,7 +28,12 @@ impl Given {
         if !self.all.is_empty() {
             machine.shared().given.set(&self.all);
         }
+        self.forget_those_that_ended();
         self.machines.push(Arc::downgrade(machine));
+    }
+
+    fn forget_those_that_ended(&mut self) {
+        self.machines.retain(|machine| machine.strong_count() > 0);
     }
 }
 
