@@ -8,7 +8,6 @@ use config::way::{Way, WayQuestion};
 use link::{ToPlane, TracedPacket};
 
 use super::Supervisor;
-use super::router_process::RouterProcess;
 
 impl Supervisor {
     /// Finds the way of a packet for the data plane, or asks the process of its router.
@@ -20,16 +19,19 @@ impl Supervisor {
             return self.say_to(None, &ToPlane::FoundWay { of, way }, Vec::new(), now);
         }
         let name = of.router.clone();
-        if self.isolated.get(&name).is_some_and(RouterProcess::is_up) {
+        if let Some(process) = self.isolated.get_mut(&name).filter(|process| process.is_up()) {
+            process.asked_ways = process.asked_ways.saturating_add(1);
             return self.say_to(Some(&name), &ToPlane::FindWay { of, question }, Vec::new(), now);
         }
         self.say_to(None, &ToPlane::FoundWay { of, way: None }, Vec::new(), now);
     }
 
-    /// Tells the data plane what the process of a router has found, which speaks for that router alone.
+    /// Tells the data plane what the process of a router has found, which speaks for that router alone, and only when it was asked: it
+    /// cannot keep the data plane busy.
     pub(super) fn found_way(&mut self, name: &str, of: TracedPacket, way: Option<Way>, now: Instant) {
-        if of.router == name {
-            self.say_to(None, &ToPlane::FoundWay { of, way }, Vec::new(), now);
-        }
+        let process = self.isolated.get_mut(name).filter(|process| process.asked_ways > 0);
+        let Some(process) = process.filter(|_| of.router == name) else { return };
+        process.asked_ways -= 1;
+        self.say_to(None, &ToPlane::FoundWay { of, way }, Vec::new(), now);
     }
 }

@@ -27,6 +27,8 @@ pub(super) struct RouterProcess {
     reason: Option<String>,
     /// Counters as it last reported them.
     pub(super) counted: BTreeMap<String, u64>,
+    /// Ways of packets for which it was asked, and that it has not told yet.
+    pub(super) asked_ways: u32,
 }
 
 /// The processes, by router.
@@ -161,6 +163,7 @@ impl Supervisor {
         match outcome {
             Ok(plane) => {
                 isolated.lifecycle.plane = Some(plane);
+                isolated.asked_ways = 0;
                 self.let_learn(name, now);
                 self.send_cpu_sharing(Some(name), now);
             }

@@ -64,6 +64,9 @@ fn the_process_of_a_router_is_asked_for_ways_and_speaks_for_that_router_alone() 
     own.say(&ToSupervisor::FoundWay { of: packet("edge"), way: Some(way()) });
     stage.turn().expect("it goes on");
     assert_eq!(found(&main), [(packet("edge"), Some(way()))]);
+    own.say(&ToSupervisor::FoundWay { of: packet("edge"), way: None });
+    stage.turn().expect("it goes on");
+    assert!(found(&main).is_empty(), "nobody has asked again");
 }
 
 #[test]
