@@ -13,9 +13,9 @@
 //! | random descriptors, loops, addresses outside memory, jumping indices | stops the queue, counts `drop_bad_ring` | [`Kind::BrokenRing`] at once |
 //! | chains of maximum length, the same ones again and again | reads a bounded number of descriptors per burst | none: only its own frames wait |
 //! | endless doorbells | counts `kicks` | [`Kind::Kicks`] after [`Rules::strikes`] seconds above [`Rules::kicks`] |
-//! | sleeps or spins indefinitely | none: its NICs' queues fill up | [`Kind::Silent`] after [`Rules::grace`] |
+//! | sleeps or spins indefinitely | none: its NICs' queues fill up | [`Kind::Silent`] after [`Rules::grace`], or more (see below) |
 //! | an exception, a triple fault, a panic | the vCPU has ended | [`Kind::Fault`] at once |
-//! | stays at an old epoch of the routes | updates continue; retired entries are not reused | [`Kind::OldEpoch`] after [`Rules::grace`] |
+//! | stays at an old epoch of the routes | updates continue; retired entries are not reused | [`Kind::OldEpoch`] after [`Rules::grace`], or more |
 //!
 //! Register accesses are charged after [`Rules::strikes`] seconds above [`Rules::registers`], which does not
 //! count what the router's frames may need.
@@ -23,9 +23,9 @@
 //! # Time
 //! A host that was suspended, or so busy that no look took place, must not make an innocent router guilty. So
 //! time is the time that the watch has *observed*: each look adds the time since the last one, at most
-//! [`Rules::longest_step`]. A vCPU whose thread got no CPU since it was challenged is given
-//! [`Rules::starved_grace`]; so is each of several vCPUs of a process, as the time of the process does not tell
-//! which of its threads got it.
+//! [`Rules::longest_step`]. A vCPU whose thread got no CPU since it was challenged, or neither next to nothing, as
+//! one that sleeps, nor half of [`Rules::grace`], as one that spins, is given [`Rules::starved_grace`]; so is each of
+//! several vCPUs of a process, as the time of the process does not tell which of its threads got it.
 
 mod epochs;
 mod heartbeat;
@@ -347,11 +347,11 @@ fn broken_ring(sample: &Sample) -> Option<Charge> {
     Charge::new(Kind::BrokenRing, format!("it broke the ring of {nic}, which the host has stopped: {why}"))
 }
 
-/// Part of the time in which a vCPU that is woken and sleeps again uses CPU.
+/// A vCPU that is woken and sleeps again uses at most one part in so many of the time.
 const ASLEEP: u32 = 50;
 
-/// Returns the time limit of a vCPU. One whose thread has got no CPU time since `then`, or may have got none, or less than half of what it
-/// needs to spin all the time, has more: it may be busy on a busy host.
+/// Returns the time limit of a vCPU. One whose thread has got no CPU time since it had `then`, or may have got none, or more than one that
+/// sleeps and less than half of `grace`, has more: it may be busy on a busy host.
 fn answer_limit(rules: &Rules, vcpu: &VcpuSample, then: Duration) -> Duration {
     let used = vcpu.cpu.saturating_sub(then);
     let is_asleep = !used.is_zero() && used <= rules.grace / ASLEEP;
