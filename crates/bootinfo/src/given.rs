@@ -84,6 +84,8 @@ fn neighbour([high, low, station]: [u64; 3]) -> Option<GivenNeighbour> {
 
 #[cfg(test)]
 mod tests {
+    extern crate std;
+
     use super::*;
 
     const fn number(n: u8) -> GivenNeighbour {
@@ -128,5 +130,21 @@ mod tests {
             }
         });
         assert_eq!(changed, None, "it was changed meanwhile");
+    }
+
+    #[test]
+    fn a_list_that_counts_is_never_a_mix_of_two() {
+        let given = GivenNeighbours::default();
+        let set_many =
+            || (0..=u8::MAX).cycle().take(20_000).for_each(|n| given.set(&[number(n); MOST_GIVEN]));
+        std::thread::scope(|scope| {
+            let writer = scope.spawn(set_many);
+            while !writer.is_finished() {
+                let mut list = [None; MOST_GIVEN];
+                if given.read(|at, one| list[at] = one).is_some() {
+                    assert!(list.iter().all(|one| *one == list[0]), "{list:?}");
+                }
+            }
+        });
     }
 }
