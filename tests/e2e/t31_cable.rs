@@ -7,7 +7,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use support::{Capture, Flow, Namespace, Stage, needs, run};
+use support::{Capture, Flow, Stage, needs, run};
 
 const RINGROAD: &str = env!("CARGO_BIN_EXE_ringroad");
 /// Timeout of every step, generous for a busy host.
@@ -81,12 +81,6 @@ fn no_frame_passes_an_e1000_without_a_cable() {
     pulled_out("cbe", "model = \"e1000\"\n");
 }
 
-/// Returns true if an echo request is answered within a second.
-fn answers(from: &Namespace, to: &str) -> bool {
-    let mut ping = from.command("busybox");
-    run(ping.args(["ping", "-c", "1", "-W", "1", to]), PATIENCE).expect("it ends").status.success()
-}
-
 /// Turns a host into another one by `commands`, and pings it until it answers: it sends nothing by itself.
 fn another_host(commands: &[&[&str]]) {
     let mut stage = Stage::start(RINGROAD, &file("cbn", "")).expect("it starts");
@@ -98,7 +92,7 @@ fn another_host(commands: &[&[&str]]) {
     let capture = Capture::start(&left, "any", &path).expect("tcpdump");
     commands.iter().for_each(|command| left.ip(command).map(drop).expect("changed"));
     let end = Instant::now() + PATIENCE;
-    while !answers(&right, "192.0.2.2") {
+    while !support::answers(right.command("busybox"), &["192.0.2.2"]) {
         assert!(Instant::now() < end, "it is not found");
     }
     capture.stop().expect("a capture");

@@ -267,11 +267,8 @@ mod alone {
             west.add_six("t41w", "2001:db8:1::2/64", "2001:db8:1::1").expect("IPv6");
             east.add_six("t41e", "2001:db8:2::2/64", "2001:db8:2::1").expect("IPv6");
             // The router uses its addresses after it has looked for others that have them.
-            wait_for(|| {
-                let mut ping = west.command("busybox");
-                let done = run(ping.args(["ping", "-c", "1", "-W", "1", "-6", "2001:db8:2::2"]), PATIENCE);
-                done.expect("it ends").status.success().then_some(())
-            });
+            let answers = || support::answers(west.command("busybox"), &["-6", "2001:db8:2::2"]);
+            wait_for(|| answers().then_some(()));
             ping(west.command("busybox"), 3, &["-6", "2001:db8:2::2"]).expect("answers");
         }
 

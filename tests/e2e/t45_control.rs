@@ -130,8 +130,7 @@ fn forwarded_by_kernel(router: &str) -> u64 {
 /// Waits until a ping to an address is answered: each router on the way takes its routes into use when it sees fit.
 fn wait_for_answer(host: &Namespace, to: &str) {
     wait_for(&format!("an answer from {to}"), || {
-        let done = run(host.command("busybox").args(["ping", "-c", "1", "-W", "1", to]), PATIENCE);
-        done.expect("it ends").status.success().then_some(())
+        support::answers(host.command("busybox"), &[to]).then_some(())
     });
 }
 

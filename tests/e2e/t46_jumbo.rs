@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use support::{Namespace, PacketSocket, Signal, Stage, needs, ping, run, transfer};
+use support::{Namespace, PacketSocket, Signal, Stage, needs, ping, transfer};
 
 const RINGROAD: &str = env!("CARGO_BIN_EXE_ringroad");
 /// Timeout of every step, generous for a busy host.
@@ -87,7 +87,7 @@ impl World {
         let world = Self { stage, left, right };
         // The router uses its IPv6 addresses only when it knows that nobody else does.
         for address in RIGHT {
-            wait_for(address, || answers(&world.left, address).then_some(()));
+            wait_for(address, || support::answers(world.left.command("busybox"), &[address]).then_some(()));
         }
         world
     }
@@ -118,12 +118,6 @@ impl World {
         assert_eq!(counters.faults("t46"), [""; 0]);
         assert_eq!(counters.sum(|name| name.ends_with("drop_rx_pieces")), 0, "{counters:?}");
     }
-}
-
-/// Returns true if a small echo request is answered within a second.
-fn answers(from: &Namespace, to: &str) -> bool {
-    let mut ping = from.command("busybox");
-    run(ping.args(["ping", "-c", "1", "-W", "1", to]), PATIENCE).expect("it ends").status.success()
 }
 
 /// Returns true if a frame is an echo request of this family in one packet of [`JUMBO`] octets that nobody may fragment.

@@ -234,13 +234,6 @@ fn has_ipv6_alone(gateway: &Namespace, link: &str) {
         .expect("a route");
 }
 
-/// Sends one ping to the far host; returns true if it is answered within a second.
-fn answers(host: &Namespace) -> bool {
-    let mut ping = host.command("busybox");
-    let done = run(ping.args(["ping", "-c", "1", "-W", "1", "203.0.113.2"]), PATIENCE);
-    done.expect("it ends").status.success()
-}
-
 /// IPv4 packets go to a gateway that has a link-local address and no IPv4 address (RFC 8950), and come back.
 fn an_ipv4_route_has_an_ipv6_gateway(engine: &str) {
     let text = format!(
@@ -255,7 +248,7 @@ fn an_ipv4_route_has_an_ipv6_gateway(engine: &str) {
     has_ipv6_alone(&gateway, "t48-core");
     // The router uses its own address after it has looked for others that have it.
     let end = Instant::now() + PATIENCE;
-    while !answers(&left) {
+    while !support::answers(left.command("busybox"), &["203.0.113.2"]) {
         assert!(Instant::now() < end, "no ping is answered");
     }
     let said = ping(left.command("busybox"), 3, &["203.0.113.2"]).expect("answers");

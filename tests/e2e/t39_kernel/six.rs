@@ -60,11 +60,9 @@ fn start(text: &str) -> World {
     World { stage, west, east }
 }
 
-/// Returns true if one ping is answered within a second.
+/// Returns true if one ping of the host in the west is answered.
 fn answers(world: &World, address: &str) -> bool {
-    let mut ping = world.west.command("busybox");
-    let done = run(ping.args(["ping", "-c", "1", "-W", "1", "-6", address]), PATIENCE);
-    done.expect("it ends").status.success()
+    support::answers(world.west.command("busybox"), &["-6", address])
 }
 
 /// Waits until the router uses its addresses, which no other station has, and pings.
@@ -248,12 +246,7 @@ fn an_ipv4_route_has_a_gateway_without_ipv4() {
     east.set("net.ipv6.neigh.t39e.mcast_solicit", "60").expect("set");
     let back = ["-4", "route", "add", "default", "via", "inet6", "2001:db8:2::1", "dev", "t39e"];
     east.ip(&back).expect("a route");
-    let answers = || {
-        let mut ping = world.west.command("busybox");
-        let done = run(ping.args(["ping", "-c", "1", "-W", "1", "203.0.113.2"]), PATIENCE);
-        done.expect("it ends").status.success()
-    };
-    wait_for(|| answers().then_some(()));
+    wait_for(|| support::answers(world.west.command("busybox"), &["203.0.113.2"]).then_some(()));
     let said = ping(world.west.command("busybox"), 3, &["203.0.113.2"]).expect("answers");
     assert_eq!(said.matches("ttl=63").count(), 3, "{said}");
     let neighbours = world.inside(&["-4", "neigh", "show", "dev", "east"]);

@@ -67,7 +67,7 @@ pub use ovs::Ovs;
 pub use paced::PacedSender;
 pub use packet::{Mac, Packet, checksum, udp};
 pub use pci_tree::{PciDevice, PciTree, address_of_igb};
-pub use ping::ping;
+pub use ping::{answers, ping};
 pub use process::{Memory, Process, children_of, descendants_of, threads_of};
 pub use random_times::RandomTimes;
 pub use running::{Finished, Running, run};

@@ -1,4 +1,4 @@
-//! Pings that must all be answered.
+//! Pings, by `busybox`.
 
 use std::process::Command;
 use std::time::Duration;
@@ -11,6 +11,8 @@ use crate::run;
 const ANSWER: &str = "60";
 /// Timeout of the ping command.
 const LIMIT: Duration = Duration::from_secs(70);
+/// Timeout of a ping command that waits a second for an answer.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Pings `count` times with `busybox` and these options, the last of which is the address; returns the output. Each ping
 /// is sent when the previous one has been answered: with several at a time, ping would wait for the last no longer than
@@ -28,6 +30,16 @@ pub fn ping(mut busybox: Command, count: usize, options: &[&str]) -> Result<Stri
         ensure!(done.status.success(), "{options:?}: ping {number}: {} {}", done.stdout, done.stderr);
     }
     Ok(said)
+}
+
+/// Sends one ping with `busybox` and these options, the last of which is the address; returns true if it is answered within a second.
+///
+/// # Panics
+///
+/// The command does not end by itself.
+pub fn answers(mut busybox: Command, options: &[&str]) -> bool {
+    busybox.args(["ping", "-c", "1", "-W", "1"]).args(options);
+    run(&mut busybox, PATIENCE).expect("ping ends").status.success()
 }
 
 #[cfg(test)]
