@@ -22,7 +22,7 @@ const PAGE: usize = 4096;
 /// Offsets of its words, and of its entries.
 const PARTS: XdpRingOffset = XdpRingOffset { producer: 0, consumer: 64, desc: 192, flags: Some(128) };
 pub(super) const LAYOUT: Layout = Layout { chunk: 2048, pieces: 1, receive: SIZE, transmit: SIZE };
-/// The same for frames that may lie in several chunks.
+/// Layout in which a frame may lie in up to three chunks.
 const IN_PIECES: Layout = Layout { pieces: 3, ..LAYOUT };
 /// Most steps of an input.
 const STEPS: usize = 64;

@@ -39,7 +39,7 @@ const HOSTILE_REGISTERS: [&str; 7] =
 const HOSTILE_KICKS: [&str; 7] = ["hostile", "--misdeed", "kicks", "--seconds", "0.2", "--repeat", "1"];
 /// A repetition is whole, and has ten steps.
 const GUARANTEE: [&str; 5] = ["guarantee", "--frame", "60", "--repeat", "1"];
-/// The same; of the cases of `container-isolation` those with a requirement.
+/// Cases of `container-isolation` that have a requirement. A repetition is whole, and has steps.
 const CONTAINER_PROTECTED: [&str; 3] = ["container-protected", "--repeat", "1"];
 
 /// All experiments, in the order in which they run.
