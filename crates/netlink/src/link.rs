@@ -9,7 +9,7 @@ use netlink_packet_route::link::{InfoKind, LinkAttribute, LinkExtentMask, LinkFl
 use crate::{Mac, Netlink, Object};
 
 /// An interface as the kernel reports it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Link {
     /// Index in its namespace.
     pub index: u32,
@@ -209,19 +209,9 @@ impl Link {
         let flags = message.header.flags;
         let mut link = Self {
             index: message.header.index,
-            name: String::new(),
-            mac: None,
-            mtu: 0,
             up: flags.contains(LinkFlags::Up),
             running: flags.contains(LinkFlags::Running),
-            proto_down: false,
-            master: None,
-            lower: None,
-            is_macvlan: false,
-            queue_len: 0,
-            group: 0,
-            permanent_mac: None,
-            alias: String::new(),
+            ..Self::default()
         };
         for attribute in message.attributes {
             match attribute {

@@ -5,18 +5,13 @@ fn link(index: u32, name: &str, lower: Option<u32>) -> Link {
     Link {
         index,
         name,
-        mac: None,
         mtu: 1500,
         up: true,
         running: true,
-        proto_down: false,
-        master: None,
         lower,
         is_macvlan,
         queue_len: 1000,
-        group: 0,
-        permanent_mac: None,
-        alias: String::new(),
+        ..Link::default()
     }
 }
 

@@ -54,22 +54,7 @@ fn hops(indices: &[u32]) -> Vec<NextHop> {
 
 fn link(index: u32, name: &str) -> netlink::Change<Link> {
     let name = name.to_owned();
-    let link = Link {
-        index,
-        name,
-        mac: None,
-        mtu: 1500,
-        up: true,
-        running: true,
-        proto_down: false,
-        master: None,
-        lower: None,
-        is_macvlan: false,
-        queue_len: 1000,
-        group: 0,
-        permanent_mac: None,
-        alias: String::new(),
-    };
+    let link = Link { index, name, mtu: 1500, up: true, running: true, queue_len: 1000, ..Link::default() };
     netlink::Change::Set(link)
 }
 

@@ -219,18 +219,11 @@ fn link() -> Link {
     Link {
         index: INDEX,
         name: "far".to_owned(),
-        mac: None,
         mtu: 1500,
         up: true,
         running: true,
-        master: None,
-        lower: None,
-        is_macvlan: false,
         queue_len: 1000,
-        group: 0,
-        permanent_mac: None,
-        alias: String::new(),
-        proto_down: false,
+        ..Link::default()
     }
 }
 

@@ -31,18 +31,11 @@ fn link(running: bool) -> Link {
     Link {
         index: 7,
         name: "wan".to_owned(),
-        mac: None,
         mtu: 1500,
         up: true,
         running,
-        proto_down: false,
-        master: None,
-        lower: None,
-        is_macvlan: false,
         queue_len: 1000,
-        group: 0,
-        permanent_mac: None,
-        alias: String::new(),
+        ..Link::default()
     }
 }
 

@@ -11,18 +11,11 @@ fn ports() -> Ports {
     ports.take(&Change::Set(Link {
         index: 7,
         name: "lan".to_owned(),
-        mac: None,
         mtu: 1500,
         up: true,
         running: true,
-        proto_down: false,
-        master: None,
-        lower: None,
-        is_macvlan: false,
         queue_len: 1000,
-        group: 0,
-        permanent_mac: None,
-        alias: String::new(),
+        ..Link::default()
     }));
     ports
 }
