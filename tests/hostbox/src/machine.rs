@@ -122,6 +122,7 @@ impl Machine {
     }
 
     /// Starts it and passes each line of its console to `line`, until it ends, has run for `limit`, or has been silent for `silence`.
+    /// Lines of its kernel are passed on and break no silence: a kernel whose CPUs wait for each other tells of that for ever.
     ///
     /// # Errors
     /// QEMU cannot be started.
@@ -156,12 +157,31 @@ fn on_last_cpu() -> Command {
 /// Passes lines on; returns true if they did not end in time.
 fn listen(lines: &Receiver<String>, limit: Duration, silence: Duration, line: &mut dyn FnMut(&str)) -> bool {
     let over = Instant::now() + limit;
+    let mut heard = Instant::now();
     loop {
-        match lines.recv_timeout(silence.min(over.saturating_duration_since(Instant::now()))) {
-            Ok(text) => line(&text),
+        let left = over.min(heard + silence).saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return true;
+        }
+        match lines.recv_timeout(left) {
+            Ok(text) => {
+                if !is_of_the_kernel(&text) {
+                    heard = Instant::now();
+                }
+                line(&text);
+            }
             Err(why) => return why == RecvTimeoutError::Timeout,
         }
     }
+}
+
+/// Returns true if the kernel has written this line: a time in brackets precedes it.
+fn is_of_the_kernel(line: &str) -> bool {
+    let time =
+        line.strip_prefix('[').and_then(|rest| rest.split_once(']')).map(|(time, _)| time.trim_start());
+    time.is_some_and(|time| {
+        time.contains('.') && time.bytes().all(|octet| octet.is_ascii_digit() || octet == b'.')
+    })
 }
 
 /// Reads lines, without their ends, until the console is closed.
@@ -201,6 +221,32 @@ mod tests {
         assert_eq!((exited(0), exited(1)), (End::Off, End::Failed(1)));
         assert_eq!((exited(2 * 32 + 1), exited(2 * 33 + 1)), (End::Status(0), End::Status(1)));
         assert_eq!(End::of(ExitStatus::from_raw(11)), End::Crashed, "a segmentation fault");
+    }
+
+    #[test]
+    fn a_machine_whose_kernel_alone_talks_is_silent() {
+        let (told, lines) = mpsc::channel();
+        let console = thread::spawn(move || {
+            while told
+                .send("[  140.697312] watchdog: BUG: soft lockup - CPU#1 stuck for 105s!".to_owned())
+                .is_ok()
+            {
+                thread::yield_now();
+            }
+        });
+        let mut heard = 0;
+        assert!(
+            listen(&lines, Duration::from_secs(3600), Duration::from_millis(20), &mut |_| heard += 1),
+            "it is late"
+        );
+        assert!(heard > 0, "its lines are passed on");
+        drop(lines);
+        console.join().expect("the console");
+        assert!(
+            !is_of_the_kernel("[ RUN ] test")
+                && !is_of_the_kernel("test a ... ok")
+                && !is_of_the_kernel("[]")
+        );
     }
 
     #[test]
