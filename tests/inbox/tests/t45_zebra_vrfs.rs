@@ -107,7 +107,6 @@ impl<'n> Frr<'n> {
             self.session.changes(&mut |_| {});
             sleep(LOOK);
         }
-        println!("routes to {NETWORK}, by table: {wanted:?}");
     }
 }
 
