@@ -30,7 +30,7 @@ const IN_THE_BOX: &str = " (in the box)";
 const TESTS: &str = "tests";
 
 /// Programs of this host that tests use; one that is not installed here is missing inside too, and the tests report that.
-const PROGRAMS: [&str; 20] = [
+const PROGRAMS: [&str; 24] = [
     "ip",
     "chrt",
     "bridge",
@@ -52,7 +52,24 @@ const PROGRAMS: [&str; 20] = [
     "lxc-attach",
     // The first process of a container without a root of its own.
     "sleep",
+    // FRR, and what its namespaces are held by.
+    "/usr/lib/frr/zebra",
+    "/usr/lib/frr/staticd",
+    "vtysh",
+    "setpriv",
 ];
+/// What zebra sends routes to a data path by, and what PAM lets vtysh start by.
+const FRR_MODULES: [&str; 2] = [
+    "/usr/lib/x86_64-linux-gnu/frr/modules/dplane_fpm_nl.so",
+    "/usr/lib/x86_64-linux-gnu/security/pam_permit.so",
+];
+/// Users with the one that FRR's daemons become, and groups with theirs.
+const FRR_USERS: (&str, &str) = (
+    "root:x:0:0:root:/root:/bin/sh\nfrr:x:105:112::/nonexistent:/usr/sbin/nologin\n",
+    "root:x:0:\nfrrvty:x:111:frr\nfrr:x:112:\n",
+);
+/// Rules of PAM by which everybody may start vtysh.
+const FRR_PAM: &str = "auth sufficient pam_permit.so\naccount sufficient pam_permit.so\n";
 /// Debian's Open vSwitch package with DPDK diverts this name; the kernel datapath needs the plain version.
 const VSWITCHD: (&str, &str) = ("/usr/lib/openvswitch-switch/ovs-vswitchd", "/usr/sbin/ovs-vswitchd");
 /// Program that runs the package's unit.
@@ -282,6 +299,9 @@ fn contents(kernel: &Kernel, folder: &Path, programs: &Programs, wish: &BoxOptio
     if Path::new(LXC_CALLS).is_file() {
         files.folder(LXC_ROOT).file(Path::new(LXC_CALLS), LXC_CALLS)?;
     }
+    if FRR_MODULES.iter().all(|module| Path::new(module).is_file()) {
+        frr(&mut files)?;
+    }
     lean(&programs.ringroad, folder, "ringroad", &mut files, "/usr/bin/ringroad")?;
     files.modules(kernel, &MODULES)?;
     for Program { target, path, .. } in &programs.tests {
@@ -292,6 +312,18 @@ fn contents(kernel: &Kernel, folder: &Path, programs: &Programs, wish: &BoxOptio
     files.file(kernel.image(), "/guest/vmlinux")?.file(kernel.packed(), "/guest/vmlinuz")?;
     files.init(&if wish.shell { "setsid cttyhack sh\n".to_owned() } else { script(programs) });
     Ok(files)
+}
+
+/// Adds what FRR's programs need beside their libraries.
+fn frr(files: &mut Initramfs) -> Result<()> {
+    for module in FRR_MODULES {
+        files.file(Path::new(module), module)?;
+    }
+    let (users, groups) = FRR_USERS;
+    files.folder("etc/frr").text("etc/passwd", users).text("etc/group", groups);
+    // PAM reads the rules of all other services as well.
+    files.text("etc/pam.d/frr", FRR_PAM).text("etc/pam.d/other", FRR_PAM);
+    Ok(())
 }
 
 /// Adds a program stripped of debugging information, which is most of it; unstripped if stripping fails.

@@ -35,8 +35,14 @@ static NEEDS: [(&str, Daemon); 20] = [
     ("vrrp", Daemon::Vrrp),
 ];
 
+/// What is wrong with a static route of a VRF.
+const OF_ANOTHER: &str =
+    "a VRF is a router of its own here: move this route into the file of another [[router]]";
+/// What is wrong with a route from one VRF into another.
+const LEAKED: &str = "routes are not leaked between VRFs: connect the two routers by a switch";
+
 /// Lines that are refused, and why: what is wrong, and what would be right.
-const REFUSED: [(&str, &str); 18] = [
+const REFUSED: [(&str, &str); 22] = [
     (
         "vrf",
         "a VRF is a router of its own here, with its own file: leave this block out and add a [[router]]",
@@ -45,7 +51,11 @@ const REFUSED: [(&str, &str); 18] = [
         "router * vrf",
         "a VRF is a router of its own here: move this block into the file of another [[router]]",
     ),
-    ("import vrf", "routes are not leaked between VRFs: connect the two routers by a switch"),
+    ("ip route * vrf", OF_ANOTHER),
+    ("ipv6 route * vrf", OF_ANOTHER),
+    ("ip route * nexthop-vrf", LEAKED),
+    ("ipv6 route * nexthop-vrf", LEAKED),
+    ("import vrf", LEAKED),
     ("rd vpn", "VPNs of BGP need MPLS, which the data path does not do: remove the line"),
     ("import vpn", "VPNs of BGP need MPLS, which the data path does not do: remove the line"),
     ("export vpn", "VPNs of BGP need MPLS, which the data path does not do: remove the line"),

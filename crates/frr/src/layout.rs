@@ -11,15 +11,6 @@ use crate::Daemon;
 /// Longest name: the socket of the daemon with the longest name has to fit into an address of a Unix socket (108 octets).
 const LONGEST_NAME: usize = 64;
 
-/// File that has to be written.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FileToWrite {
-    /// Path.
-    pub path: PathBuf,
-    /// Content.
-    pub text: String,
-}
-
 /// User and group of the daemons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Owner {
@@ -71,9 +62,9 @@ impl Layout {
         [&self.configuration, &self.sockets]
     }
 
-    /// Files for a configuration.
-    pub fn files(&self, configuration: &str) -> [FileToWrite; 2] {
-        let file = |name: &str, text: String| FileToWrite { path: self.configuration.join(name), text };
+    /// Files for a configuration, each with its content.
+    fn files(&self, configuration: &str) -> [(PathBuf, String); 2] {
+        let file = |name: &str, text: String| (self.configuration.join(name), text);
         // One file for all daemons, and questions of vtysh without a pager.
         [
             file("frr.conf", with_end(configuration)),
@@ -100,7 +91,7 @@ impl Layout {
             fs::create_dir_all(folder)?;
             hand_over(folder, 0o750, owner)?;
         }
-        for FileToWrite { path, text } in self.files(configuration) {
+        for (path, text) in self.files(configuration) {
             fs::write(&path, text)?;
             hand_over(&path, 0o640, owner)?;
         }

@@ -32,7 +32,7 @@ pub use configuration::{Configuration, Unusable};
 pub use content::{Content, Fault, Hint};
 pub use daemon::Daemon;
 pub use house::{FOLDERS, House, NoHouse};
-pub use layout::{FileToWrite, Layout, Owner};
+pub use layout::{Layout, Owner};
 pub use programs::{CommandLine, Missing, Options, Programs};
 pub use running::{Heard, Running, Setup};
 pub use supervision::{Act, Health, News, Supervision};

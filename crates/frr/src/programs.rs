@@ -106,24 +106,12 @@ impl Programs {
         CommandLine { program: self.daemon(daemon), words }
     }
 
-    /// Command line that brings the configuration to all daemons, or to one that was restarted.
+    /// Command line that brings the configuration to all daemons, or to one that was restarted. It adds and changes lines; what a
+    /// daemon has and the file does not stays.
     pub fn load(&self, layout: &Layout, only: Option<Daemon>) -> CommandLine {
         let mut words = vec!["-N".to_owned(), layout.name().to_owned(), "-b".to_owned()];
         words.extend(only.into_iter().flat_map(|daemon| ["-d".to_owned(), daemon.name().to_owned()]));
         CommandLine { program: self.vtysh.clone(), words }
-    }
-
-    /// Command line that makes the daemons' configuration that of the file, without restarting them: lines that are gone are
-    /// taken back. `None` if `frr-reload.py` is not installed (Debian: package `frr-pythontools`); [`Programs::load`] can only
-    /// add lines.
-    pub fn reload(&self, root: &Path, layout: &Layout) -> Option<CommandLine> {
-        let script = DAEMONS
-            .iter()
-            .map(|folder| root.join(folder).join("frr-reload.py"))
-            .find(|path| path.is_file())?;
-        let [file, _] = layout.files("");
-        let words = ["--reload", "-N", layout.name()].map(str::to_owned).into_iter();
-        Some(CommandLine { program: script, words: words.chain([file.path.display().to_string()]).collect() })
     }
 
     /// Command line that asks a question.

@@ -86,7 +86,7 @@ impl Running {
     }
 
     /// Takes a changed configuration, which needs the same daemons: lines are added and changed; those that are gone stay until
-    /// a restart, or until [`Programs::reload`] is run.
+    /// a restart.
     ///
     /// # Errors
     /// It cannot be written.

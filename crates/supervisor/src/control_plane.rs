@@ -74,7 +74,7 @@ pub(crate) struct ControlPlanes {
     running: BTreeMap<String, Handle>,
     /// Those of routers that have gone, by name, until they have ended and have said everything.
     ending: Vec<(String, Handle)>,
-    /// Members of groups that get no frames until they know the routes.
+    /// Members of groups that get no frames until the table of their group has all routes.
     learning: BTreeSet<String>,
 }
 
@@ -302,8 +302,8 @@ impl Supervisor {
         Ok(())
     }
 
-    /// A process was started for a router: if that is a member of a group with a control plane it gets no frames until it knows the
-    /// routes.
+    /// A process was started for a router: if that is a member of a group with a control plane it gets no frames until the table of
+    /// the group has all routes.
     pub(super) fn let_learn(&mut self, name: &str, now: Instant) {
         let mut routers = self.running.plan.routers.iter();
         let router = routers.find(|router| router.name == name && router.control.is_some());
@@ -318,14 +318,14 @@ impl Supervisor {
         }
     }
 
-    /// Lets those members of groups have frames that know the routes by now, or have nobody to learn from.
+    /// Lets those members of groups have frames whose table has all routes by now, or whose control plane is gone.
     fn release_learned(&mut self, now: Instant) {
         let (plan, controls) = (&self.running.plan, &self.controls);
         let handle = |name: &str| {
             let router = plan.routers.iter().find(|router| router.name == name)?;
             controls.running.get(router.speaker()).filter(|handle| !handle.has_ended())
         };
-        let is_over = |name: &String| handle(name).is_none_or(|handle| handle.has_taught(name));
+        let is_over = |name: &String| handle(name).is_none_or(Handle::is_whole);
         let released: Vec<String> = controls.learning.iter().filter(|name| is_over(name)).cloned().collect();
         for name in released {
             self.controls.learning.remove(&name);
@@ -391,7 +391,7 @@ impl Supervisor {
         let processes = processes.map(|router| Some(router.name.clone()));
         let learners: Vec<Option<String>> = [None].into_iter().chain(processes).collect();
         let Some(handle) = self.controls.running.get_mut(name) else { return };
-        handle.teaches(&learners, &lesson);
+        handle.teaches(&learners);
         let message = ToPlane::Learn { router: name.to_owned(), lesson };
         for learner in learners {
             self.say_to(learner.as_deref(), &message, Vec::new(), now);

@@ -1,6 +1,6 @@
 //! Objective: with a kernel that has VRFs, those of a kernel router are the kernel's: two of them have the same addresses of both
 //! families, and each reaches only its own hosts; an address that the router has elsewhere is unknown in it. A NIC changes its VRF while
-//! the router runs.
+//! the router runs. FRR beside them routes for the NICs without a VRF.
 
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpStream};
@@ -22,16 +22,23 @@ const OWN: &str = "10.28.0.1";
 const MOVED: &str = "10.28.0.2";
 /// Address of the router in the blue VRF only.
 const OWN_IN_BLUE: &str = "10.28.9.1";
+/// Address behind a host, to which FRR has a route.
+const FAR: &str = "203.0.113.9";
 const NICS: [&str; 5] = ["red1", "red2", "blue1", "blue2", "moves"];
+
+/// A NIC of the router, whose host is in the namespace `vr-NAME`, with a number behind it.
+fn nic(name: &str, keys: &str) -> String {
+    let netns = format!("vr-{name}-{}", std::process::id());
+    format!("[[router.nic]]\nname = \"{name}\"\nattach = \"veth:vr-{name}\"\nnetns = \"{netns}\"\n{keys}\n")
+}
+
+/// Adds the hosts of these NICs.
+fn hosts(nics: &[&str]) -> anyhow::Result<Vec<Namespace>> {
+    nics.iter().map(|nic| Namespace::add(&format!("vr-{nic}"))).collect()
+}
 
 /// The file of a router, with this key of the NIC that changes its VRF.
 fn file(vrf: &str) -> String {
-    let nic = |name: &str, keys: &str| {
-        let netns = format!("vr-{name}-{}", std::process::id());
-        format!(
-            "[[router.nic]]\nname = \"{name}\"\nattach = \"veth:vr-{name}\"\nnetns = \"{netns}\"\n{keys}\n"
-        )
-    };
     let (left, right) =
         ("\"192.0.2.1/24\", \"2001:db8:1::1/64\"", "\"198.51.100.1/24\", \"2001:db8:2::1/64\"");
     let of = |vrf: &str, addresses: &str| format!("vrf = \"{vrf}\"\naddress = [{addresses}]");
@@ -43,10 +50,11 @@ fn file(vrf: &str) -> String {
         + &nic("moves", &format!("{vrf}address = \"{OWN}/24\""))
 }
 
-/// Runs the command, which has to succeed.
-fn ringroad(words: &[&str]) {
+/// Runs the command, which has to succeed; returns what it says.
+fn ringroad(words: &[&str]) -> String {
     let done = run(Command::new(inbox::ringroad()).args(words), PATIENCE).expect("it ends");
     assert!(done.status.success(), "{words:?}: {} {}", done.stdout, done.stderr);
+    done.stdout
 }
 
 fn apply(stage: &Stage, text: &str) {
@@ -84,9 +92,7 @@ fn vrfs_of_a_kernel_router_do_not_reach_each_other() {
         println!("SKIPPED: not in the box, whose kernel has VRFs");
         return;
     }
-    let hosts = |_: &Namespace| -> anyhow::Result<Vec<Namespace>> {
-        NICS.into_iter().map(|nic| Namespace::add(&format!("vr-{nic}"))).collect()
-    };
+    let hosts = |_: &Namespace| hosts(&NICS);
     let started = Stage::start_with_names_after(&inbox::ringroad(), &file(""), &["--json"], hosts);
     let (stage, hosts) = started.expect("it starts");
     stage.client().expect("it answers, so its pairs are there");
@@ -126,5 +132,39 @@ fn vrfs_of_a_kernel_router_do_not_reach_each_other() {
     let [head, .., alone] = plain.as_slice() else { panic!("NICs") };
     apply(&stage, &format!("{head}[[router.nic]]{alone}"));
     wait_for(moves, OWN);
+    stage.finish_troubled(hosts).expect("nothing is left");
+}
+
+#[test]
+fn frr_routes_for_the_nics_of_a_kernel_router_that_are_in_no_vrf() {
+    support::needs!(Root, Program("ip"), Program("busybox"), Program("vtysh"));
+    if !inbox::inside() {
+        println!("SKIPPED: not in the box, whose kernel has VRFs");
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let frr = folder.path().join("frr.conf");
+    std::fs::write(&frr, "ip route 203.0.113.0/24 192.0.2.2\n").expect("written");
+    let text = format!(
+        "[[router]]\nname = \"vr\"\nengine = \"kernel\"\ncontrol = {{ frr = \"{}\" }}\n",
+        frr.display()
+    ) + &nic("red1", "vrf = \"red\"\naddress = \"192.0.2.1/24\"")
+        + &nic("left", "address = \"192.0.2.1/24\"")
+        + &nic("right", "address = \"198.51.100.1/24\"");
+    let hosts = |_: &Namespace| hosts(&["red1", "left", "right"]);
+    let started = Stage::start_with_names_after(&inbox::ringroad(), &text, &["--json"], hosts);
+    let (stage, hosts) = started.expect("it starts");
+    stage.client().expect("it answers, so its pairs are there");
+    let [red, left, right] = hosts.as_slice() else { panic!("three hosts") };
+    red.add_four("vr-red1", "192.0.2.2/24", "192.0.2.1").expect("a host");
+    left.add_four("vr-left", "192.0.2.2/24", "192.0.2.1").expect("a host");
+    left.ip(&["address", "add", &format!("{FAR}/32"), "dev", "lo"]).expect("an address");
+    right.add_four("vr-right", "198.51.100.2/24", "198.51.100.1").expect("a host");
+
+    wait_for(right, FAR);
+    is_unknown(red, FAR);
+    is_unknown(red, RIGHT[0]);
+    let routes = ringroad(&["show", "routes", "--vrf", "vr", "203.0.113.0/24"]);
+    assert!(routes.contains("via 192.0.2.2") && routes.contains("static"), "{routes}");
     stage.finish_troubled(hosts).expect("nothing is left");
 }

@@ -38,8 +38,7 @@ fn a_missing_frr_is_one_line_that_names_the_package() {
 
 #[test]
 fn command_lines_are_those_of_frr() {
-    let root =
-        installed(&["usr/lib/frr/zebra", "usr/lib/frr/bfdd", "usr/lib/frr/frr-reload.py", "usr/bin/vtysh"]);
+    let root = installed(&["usr/lib/frr/zebra", "usr/lib/frr/bfdd", "usr/bin/vtysh"]);
     let programs = Programs::find(root.path(), [Daemon::Zebra, Daemon::Bfd]).expect("all there");
     let options = Options { fpm: true, bfd: true };
     let zebra = programs.start(Daemon::Zebra, &layout(), options);
@@ -52,8 +51,6 @@ fn command_lines_are_those_of_frr() {
     assert_eq!(line(&programs.load(&layout(), None)), "-N edge -b");
     assert_eq!(line(&programs.load(&layout(), Some(Daemon::Bgp))), "-N edge -b -d bgpd");
     assert_eq!(line(&programs.ask(&layout(), "show bfd peers json")), "-N edge -c show bfd peers json");
-    let reload = programs.reload(root.path(), &layout()).expect("the script is there");
-    assert_eq!(line(&reload), "--reload -N edge /etc/frr/edge/frr.conf");
     assert_eq!((options.preamble().lines().count(), Options::default().preamble()), (1, String::new()));
 }
 

@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 
 use api::{ControlQuestion, Ticket};
 use config::Router;
-use config::learned::Lesson;
 use engine::GroupRoutes;
 use netns::Id;
 use telemetry::Kind;
@@ -195,13 +194,8 @@ impl Handle {
     }
 
     /// A lesson is told to these.
-    pub(super) fn teaches(&mut self, learners: &[Option<String>], lesson: &Lesson) {
-        self.learners.tell(learners, (lesson.begins, lesson.ends));
-    }
-
-    /// Returns true if one of them knows all routes.
-    pub(super) fn has_taught(&self, learner: &str) -> bool {
-        self.is_whole() || self.learners.knows_all(Some(learner))
+    pub(super) fn teaches(&mut self, learners: &[Option<String>]) {
+        self.learners.tell(learners);
     }
 
     /// Notes what has come of a lesson at one of those that were told. Returns true if a table has no room for some networks, and

@@ -10,16 +10,16 @@ fn table() -> Arc<GroupRoutes> {
 }
 
 #[test]
-fn one_that_writes_a_table_has_taught_all_members_when_that_has_everything() {
+fn a_table_is_whole_when_everything_was_written_into_it() {
     let mut handle = Handle::played(|_| ()).expect("descriptors");
     assert!(!handle.has_table() && !handle.has_written((0, 1), true), "it writes none");
     let table = table();
     handle.write_into(Some(table.clone()));
     assert!(!handle.has_written((0, 1), false));
-    assert!(!handle.has_taught("core_0"));
+    assert!(!handle.is_whole());
     assert!(handle.has_written((7, 2), true), "the table is full");
     assert!(!handle.has_written((8, 3), false), "it was full before");
-    assert!(handle.has_taught("core_0") && handle.has_taught("core_1"));
+    assert!(handle.is_whole());
     assert_eq!((handle.late(), handle.epoch), (8, 3));
     // What others say of tables of theirs is not about this one.
     assert!(!handle.learned(None, 0, 99));
