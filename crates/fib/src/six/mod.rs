@@ -29,7 +29,7 @@ mod store;
 pub mod synthetic;
 mod table;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use layout::{Header, Memory};
 #[cfg(feature = "rib")]
