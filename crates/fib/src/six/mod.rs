@@ -27,7 +27,7 @@ mod rib;
 mod store;
 #[cfg(feature = "rib")]
 pub mod synthetic;
-mod table;
+pub(crate) mod table;
 #[cfg(test)]
 pub(crate) mod tests;
 

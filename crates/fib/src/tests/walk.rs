@@ -19,9 +19,9 @@ use self::program::{ANSWER, ELEMENT, Maps, TOLD};
 use super::{memory, via, via6};
 use crate::layout::{self, Header, IS_GROUP, Memory};
 use crate::six::layout::{self as layout6, Entry, Kind};
+use crate::six::table::unpack;
 use crate::six::tests::memory as memory_of_six;
 use crate::synthetic::Random;
-use crate::word::{CONNECTED, GATEWAY, GATEWAY6, KIND_SHIFT, LOCAL, NIC_SHIFT, REFUSED};
 use crate::{Error, NextHop, Refusal, Rib, Routes, Routes6, Way, six, synthetic};
 
 /// Synthetic routes of each family.
@@ -167,7 +167,7 @@ fn together(one: &AtomicU32, next: &AtomicU32) -> u64 {
 
 /// Prefixes like those of the Internet, and some in a /24.
 fn prefixes() -> Vec<(u128, u8)> {
-    let hosts = (0..40).map(|n| (0x0a01_0200 | 3 * n, 32));
+    let hosts = (0..40).map(|n| (0x0a01_0200 + 3 * n, 32));
     let networks = [(0x0a01_0000, 16), (0x0a01_0200, 26), (0x0a01_0280, 25)];
     let synthetic = synthetic::prefixes(ROUTES, 1).into_iter().map(|known| (known.prefix, known.len));
     let all = synthetic.chain(hosts).chain(networks);
@@ -177,7 +177,7 @@ fn prefixes() -> Vec<(u128, u8)> {
 /// Prefixes like those of the Internet, and some in a /64.
 fn prefixes_of_six() -> Vec<(u128, u8)> {
     const NET: u128 = 0x2001_0db8 << 96;
-    let hosts = (0..200).map(|n| (NET | 5 * n, 128));
+    let hosts = (0..200).map(|n| (NET + 5 * n, 128));
     let long = (0..50).map(|n| (NET | n << 20, 108));
     let networks = [(NET, 32), (NET, 64), (NET | 0x10, 126)];
     let synthetic = six::synthetic::prefixes(ROUTES, 2).into_iter().map(|known| (known.prefix, known.len));
@@ -263,20 +263,7 @@ impl Programs {
         let mut answer = [0; ANSWER];
         self.answer.get(0, &mut answer).expect("the answer");
         let [number, hop @ ..] = answer;
-        (number as u32, next_hop(hop))
-    }
-}
-
-/// Returns the next hop of these words.
-fn next_hop([first, upper, lower]: [u64; 3]) -> NextHop {
-    let nic = (first >> NIC_SHIFT) as u8;
-    match first >> KIND_SHIFT {
-        LOCAL => NextHop::Local,
-        CONNECTED => NextHop::Connected { nic },
-        GATEWAY => NextHop::Gateway { nic, gateway: lower as u32 },
-        GATEWAY6 => NextHop::Gateway6 { nic, gateway: u128::from(upper) << 64 | u128::from(lower) },
-        REFUSED => NextHop::Refused(Refusal::numbered(lower as u32)),
-        _ => NextHop::None,
+        (number as u32, unpack(hop))
     }
 }
 

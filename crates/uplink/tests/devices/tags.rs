@@ -40,6 +40,11 @@ fn socket(netns: &Netns) -> PacketSocket {
     netns.run(|| PacketSocket::open("t0")).expect("enter").expect("a packet socket")
 }
 
+fn skipped(why: &str) -> Option<OwnedFd> {
+    println!("SKIPPED: {why}");
+    None
+}
+
 /// Has the kernel give all frames that leave by the TAP these tags, the last one in front, until the result is dropped.
 fn give_tags(netns: &Netns, tags: &[(u16, u16)]) -> Option<OwnedFd> {
     let mut code = Assembler::default();
@@ -57,14 +62,16 @@ fn give_tags(netns: &Netns, tags: &[(u16, u16)]) -> Option<OwnedFd> {
     code.label(Place::Failed);
     code.mov_const(R0, DROP);
     code.exit();
-    let program = bpf::load(Purpose::TrafficControl, &code.finish()).expect("root may load it");
+    let program = match bpf::load(Purpose::TrafficControl, &code.finish()) {
+        Err(error) if error.raw_os_error() == Some(libc::EPERM) => {
+            return skipped("needs the right to use bpf(2)");
+        }
+        loaded => loaded.expect("a program"),
+    };
     let index = netns.links().expect("links").index("t0").expect("its index");
     let attached = netns.run(|| bpf::attach_to_tcx(program.as_fd(), index, Direction::Egress));
     match attached.expect("enter") {
-        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
-            println!("SKIPPED: needs tcx (Linux 6.6)");
-            None
-        }
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => skipped("needs tcx (Linux 6.6)"),
         attached => Some(attached.expect("attached")),
     }
 }
