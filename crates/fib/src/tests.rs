@@ -1,6 +1,7 @@
 extern crate std;
 
 mod storm;
+mod walk;
 mod ways;
 
 use alloc::boxed::Box;

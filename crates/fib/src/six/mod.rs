@@ -27,9 +27,9 @@ mod rib;
 mod store;
 #[cfg(feature = "rib")]
 pub mod synthetic;
-mod table;
+pub(crate) mod table;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use layout::{Header, Memory};
 #[cfg(feature = "rib")]

@@ -14,7 +14,7 @@ use crate::synthetic::Random;
 use crate::{Error, OFFLINE, Way};
 
 /// Creates a table in ordinary memory, leaked because tests are few.
-fn memory(nodes: usize, ranges: usize) -> Memory<'static> {
+pub(crate) fn memory(nodes: usize, ranges: usize) -> Memory<'static> {
     let words = |n: usize| &*Vec::leak((0..n).map(|_| AtomicU64::new(0)).collect::<Vec<_>>());
     Memory {
         header: Box::leak(Box::new(Header::default())),

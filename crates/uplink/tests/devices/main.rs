@@ -7,6 +7,7 @@ mod joined;
 mod lifetime;
 mod netns;
 mod support;
+mod tags;
 mod tap;
 mod tap_port;
 mod traffic;
