@@ -1,0 +1,208 @@
+//! `ringroad apply --stream`: applies each file that comes from standard input.
+
+use std::io::{self, Write};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Error, Result, anyhow, bail, ensure};
+use command_line::client::{self, Target};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::{Errno, read};
+
+use super::{LONGEST, Options};
+use crate::remote::END;
+
+/// Name of these files in messages.
+const NAME: &str = "stdin";
+/// Longest time without a request to the run, which would disconnect a client that asks nothing for a minute; and the time after which
+/// a file that it has refused is tried again.
+const PAUSE: Duration = Duration::from_secs(30);
+/// Octets read at a time.
+const PIECE: usize = 64 << 10;
+
+/// Applies each file of standard input. One that is refused is told in a line, and the next one is read.
+///
+/// # Errors
+/// There is no such run, or it ends; or at the end of the input: it ends within a file, or the last file was not applied.
+pub(super) fn apply(options: &Options) -> Result<()> {
+    // No run has this name: the only one is meant.
+    let mut stream = Stream::new(options, options.target("")?);
+    let mut octets = vec![0_u8; PIECE];
+    loop {
+        if !stream.has_input()? {
+            continue;
+        }
+        match read(io::stdin(), octets.as_mut_slice()) {
+            Ok(0) => return stream.end(),
+            Ok(len) => stream.files.push(&octets[..len]).into_iter().for_each(|file| stream.take(file)),
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error).context("cannot read standard input"),
+        }
+    }
+}
+
+/// Files that follow each other, and the run that becomes what they say.
+struct Stream<'o> {
+    options: &'o Options,
+    target: Target,
+    files: Files,
+    /// Whether the last file was applied, or why not; `None`: none has come.
+    last: Option<Result<(), String>>,
+    /// The last file, if the run has refused it: what it lacks may come, so it is tried again.
+    again: Option<String>,
+    /// When the run was last asked something.
+    asked: Instant,
+}
+
+impl<'o> Stream<'o> {
+    fn new(options: &'o Options, target: Target) -> Self {
+        Self { options, target, files: Files::default(), last: None, again: None, asked: Instant::now() }
+    }
+
+    /// Waits for input, or until it is time to ask the run something, which is done. Returns whether there is input.
+    fn has_input(&mut self) -> Result<bool> {
+        let left = PAUSE.saturating_sub(self.asked.elapsed());
+        if left.is_zero() {
+            self.ask()?;
+            return Ok(false);
+        }
+        let stdin = io::stdin();
+        let mut watched =
+            [PollFd::new(&stdin, PollFlags::IN), PollFd::new(&self.target.client, PollFlags::empty())];
+        match poll(&mut watched, Timespec::try_from(left).ok().as_ref()) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        // Whoever sends the files begins with the present one when this is started again.
+        ensure!(watched[1].revents().is_empty(), "the run has ended");
+        Ok(!watched[0].revents().is_empty())
+    }
+
+    /// Tries again what the run has refused, or asks it how it is.
+    fn ask(&mut self) -> Result<()> {
+        match self.again.take() {
+            Some(text) => self.change(text),
+            None => drop(self.target.client.status()?),
+        }
+        self.asked = Instant::now();
+        Ok(())
+    }
+
+    /// Applies the next file, or tells why not.
+    fn take(&mut self, file: Result<String>) {
+        (self.last, self.again) = (None, None);
+        match file.and_then(checked) {
+            Ok(text) => self.change(text),
+            Err(error) => self.refuse(&error),
+        }
+    }
+
+    fn change(&mut self, text: String) {
+        let outcome = self.options.change(&mut self.target, NAME.to_owned(), text.clone());
+        // It was that of a change, which may take any time.
+        self.target.client.set_timeout(PAUSE);
+        self.asked = Instant::now();
+        match outcome {
+            Ok(()) => self.last = Some(Ok(())),
+            Err(error) => {
+                self.again = Some(text);
+                self.refuse(&error);
+            }
+        }
+    }
+
+    /// Tells why the last file is not applied, once.
+    fn refuse(&mut self, error: &Error) {
+        let why = match error.downcast_ref::<config::Errors>() {
+            Some(errors) => errors.lines().collect::<Vec<_>>().join("; "),
+            None => format!("{error:#}"),
+        };
+        let why = Some(Err(client::plain(&why.replace('\n', " "))));
+        if let (Some(Err(why)), true) = (&why, self.last != why) {
+            // If standard error is closed there is nobody to tell.
+            let _ = writeln!(io::stderr(), "ringroad: a file is not applied: {why}");
+        }
+        self.last = why;
+    }
+
+    /// The input has ended.
+    fn end(self) -> Result<()> {
+        ensure!(
+            !self.files.is_cut(),
+            "the input ends within a file, which is not applied: a line {:?} follows each whole one",
+            END.trim_end()
+        );
+        match self.last {
+            Some(Ok(())) => Ok(()),
+            Some(Err(_)) => bail!("the last file was not applied"),
+            None => bail!("no file has come"),
+        }
+    }
+}
+
+/// Returns a file if it is valid. The run would find its faults as well, and keep events of them.
+fn checked(text: String) -> Result<String> {
+    config::parse(&text, NAME)?;
+    Ok(text)
+}
+
+/// Cuts a stream of octets into files, and keeps no more of it than a file may have.
+#[derive(Default)]
+struct Files {
+    /// Lines of the present file.
+    text: Vec<u8>,
+    /// Present line; of a file that is too long only as much as tells whether it is the one after it.
+    line: Vec<u8>,
+    too_long: bool,
+}
+
+impl Files {
+    /// Adds octets. Returns each file that ends among them, or why it is none.
+    fn push(&mut self, octets: &[u8]) -> Vec<Result<String>> {
+        let mut files = Vec::new();
+        for part in octets.split_inclusive(|octet| *octet == b'\n') {
+            self.add(part);
+            if part.ends_with(b"\n") {
+                files.extend(self.end_line());
+            }
+        }
+        files
+    }
+
+    /// Adds a part of a line.
+    fn add(&mut self, part: &[u8]) {
+        let most = LONGEST as usize + END.len();
+        self.too_long |= self.text.len() + self.line.len() + part.len() > most;
+        let mut most = part.len();
+        if self.too_long {
+            self.text = Vec::new();
+            self.line.truncate(END.len());
+            most = END.len() - self.line.len();
+        }
+        self.line.extend(part.iter().take(most));
+    }
+
+    /// Ends a line. Returns the file if this is the line after it.
+    fn end_line(&mut self) -> Option<Result<String>> {
+        let line = std::mem::take(&mut self.line);
+        if line != END.as_bytes() {
+            if !self.too_long {
+                self.text.extend(line);
+            }
+            return None;
+        }
+        let Self { text, too_long, .. } = std::mem::take(self);
+        if too_long {
+            return Some(Err(anyhow!("it is too long: at most {LONGEST} octets")));
+        }
+        Some(String::from_utf8(text).map_err(|_| anyhow!("it is not UTF-8")))
+    }
+
+    /// Whether a file has begun and not ended.
+    fn is_cut(&self) -> bool {
+        let mut octets = self.text.iter().chain(&self.line);
+        self.too_long || octets.any(|octet| !octet.is_ascii_whitespace())
+    }
+}
+
+#[cfg(test)]
+mod tests;
