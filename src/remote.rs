@@ -1,34 +1,30 @@
 //! `ringroad remote MEMBER`: prints the file of a group's back end on another host, from the plan that runs, and with `--follow` again
 //! whenever it is another one.
 
-use std::io;
+use std::io::{self, IsTerminal};
+use std::thread;
+use std::time::Duration;
 
 use anyhow::Result;
 use api::{Answer, Client, Request};
 use clap::Args;
 use command_line::client::{self, Kind, unexpected};
 use command_line::group;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
 
 /// Line after each file, a comment of TOML.
 pub(crate) const END: &str = "# end of file\n";
-/// Line of such a file below which the keys of its router are.
-const ROUTER: &str = "[[router]]\n";
 /// Time between two questions to the run.
-const PAUSE: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
+const PAUSE: Duration = Duration::from_secs(1);
 
 /// Options of `ringroad remote`.
 #[derive(Args)]
 pub(crate) struct Options {
     /// Name of the back end: core_63
     member: String,
-    /// Print the whole file again after each change that makes it another one, until Ctrl-C
+    /// Print the whole file again after each change that makes it another one, and an empty line each second meanwhile,
+    /// until nobody reads it
     #[arg(long)]
     follow: bool,
-    /// Add a key that only the other host knows to the file's router: 'engine = "process"'
-    #[arg(long = "with", value_name = "LINE")]
-    lines: Vec<String>,
 }
 
 /// Prints the file, until nobody reads it any more if it is to be followed.
@@ -39,16 +35,15 @@ pub(crate) fn remote(options: &Options) -> Result<()> {
     let group = group::of(&options.member).unwrap_or(&options.member);
     let mut target = client::find(group, Kind::Router)?;
     let mut followed = Followed::default();
+    // An empty line ends the programs on the way to a reader that has left, and tells one that has not that files may come.
+    let no_news = if io::stdout().is_terminal() { "" } else { "\n" };
     loop {
-        if let Some(file) = followed.next(&mut target.client, &options.member)? {
-            let text = client::plain(&whole(&file, &options.lines));
-            if !command_line::print_while_read(&text)? {
-                return Ok(());
-            }
-        }
-        if !options.follow || reader_leaves()? {
+        let file = followed.next(&mut target.client, &options.member)?;
+        let text = file.map_or_else(|| no_news.to_owned(), |file| client::plain(&file) + END);
+        if !command_line::print_while_read(&text)? || !options.follow {
             return Ok(());
         }
+        thread::sleep(PAUSE);
     }
 }
 
@@ -68,24 +63,10 @@ impl Followed {
         self.plan = Some(plan);
         // Most changes concern other routers.
         let file = file.filter(|file| *file != self.file);
-        file.iter().for_each(|file| self.file.clone_from(file));
+        if let Some(file) = &file {
+            self.file.clone_from(file);
+        }
         Ok(file)
-    }
-}
-
-/// A file with further lines of its router, and the line after it.
-fn whole(file: &str, lines: &[String]) -> String {
-    let lines: String = lines.iter().map(|line| format!("{line}\n")).collect();
-    file.replacen(ROUTER, &format!("{ROUTER}{lines}"), 1) + END
-}
-
-/// Waits for a moment. Returns true as soon as whoever reads what is printed has left.
-fn reader_leaves() -> Result<bool> {
-    let stdout = io::stdout();
-    let mut watched = [PollFd::new(&stdout, PollFlags::empty())];
-    match poll(&mut watched, Some(&PAUSE)) {
-        Ok(_) | Err(Errno::INTR) => Ok(!watched[0].revents().is_empty()),
-        Err(error) => Err(error.into()),
     }
 }
 

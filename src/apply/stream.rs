@@ -13,8 +13,8 @@ use crate::remote::END;
 
 /// Name of these files in messages.
 const NAME: &str = "stdin";
-/// Longest time without a request to the run, which would disconnect a client that asks nothing for a minute; and the time after which
-/// a file that it has refused is tried again.
+/// Longest time without a request to the run, which would disconnect a client that asks nothing for a minute; the time after which a
+/// file that it has refused is tried again, and in which something has to come: who sends the files sends empty lines between them.
 const PAUSE: Duration = Duration::from_secs(30);
 /// Octets read at a time.
 const PIECE: usize = 64 << 10;
@@ -22,20 +22,23 @@ const PIECE: usize = 64 << 10;
 /// Applies each file of standard input. One that is refused is told in a line, and the next one is read.
 ///
 /// # Errors
-/// There is no such run, or it ends; or at the end of the input: it ends within a file, or the last file was not applied.
+/// There is no such run, or it ends; nothing comes any more; or at the end of the input: it ends within a file, or the last file was not
+/// applied.
 pub(super) fn apply(options: &Options) -> Result<()> {
     // No run has this name: the only one is meant.
     let mut stream = Stream::new(options, options.target("")?);
     let mut octets = vec![0_u8; PIECE];
     loop {
-        if !stream.has_input()? {
-            continue;
+        if stream.has_input()? {
+            match read(io::stdin(), octets.as_mut_slice()) {
+                Ok(0) => return stream.end(),
+                Ok(len) => stream.hear(&octets[..len]),
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error).context("cannot read standard input"),
+            }
         }
-        match read(io::stdin(), octets.as_mut_slice()) {
-            Ok(0) => return stream.end(),
-            Ok(len) => stream.files.push(&octets[..len]).into_iter().for_each(|file| stream.take(file)),
-            Err(Errno::INTR) => {}
-            Err(error) => return Err(error).context("cannot read standard input"),
+        if stream.left().is_zero() {
+            stream.ask()?;
         }
     }
 }
@@ -51,40 +54,54 @@ struct Stream<'o> {
     again: Option<String>,
     /// When the run was last asked something.
     asked: Instant,
+    /// Whether something has come since.
+    has_heard: bool,
 }
 
 impl<'o> Stream<'o> {
     fn new(options: &'o Options, target: Target) -> Self {
-        Self { options, target, files: Files::default(), last: None, again: None, asked: Instant::now() }
+        let (files, asked) = (Files::default(), Instant::now());
+        Self { options, target, files, last: None, again: None, asked, has_heard: false }
     }
 
-    /// Waits for input, or until it is time to ask the run something, which is done. Returns whether there is input.
-    fn has_input(&mut self) -> Result<bool> {
-        let left = PAUSE.saturating_sub(self.asked.elapsed());
-        if left.is_zero() {
-            self.ask()?;
-            return Ok(false);
-        }
+    /// Time until the run is to be asked something.
+    fn left(&self) -> Duration {
+        PAUSE.saturating_sub(self.asked.elapsed())
+    }
+
+    /// Waits for input, or until the run is to be asked something. Returns whether there is input.
+    fn has_input(&self) -> Result<bool> {
         let stdin = io::stdin();
         let mut watched =
             [PollFd::new(&stdin, PollFlags::IN), PollFd::new(&self.target.client, PollFlags::empty())];
-        match poll(&mut watched, Timespec::try_from(left).ok().as_ref()) {
+        match poll(&mut watched, Timespec::try_from(self.left()).ok().as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
-        // Whoever sends the files begins with the present one when this is started again.
+        // Who sends the files begins with the present one when this is started again.
         ensure!(watched[1].revents().is_empty(), "the run has ended");
         Ok(!watched[0].revents().is_empty())
     }
 
     /// Tries again what the run has refused, or asks it how it is.
+    ///
+    /// # Errors
+    /// The run does not answer; or nothing has come for a while: what a dead connection has left must not replace what a new one brings.
     fn ask(&mut self) -> Result<()> {
+        let has_heard = std::mem::take(&mut self.has_heard);
+        ensure!(has_heard, "no file has come for {} s, and no empty line", PAUSE.as_secs());
         match self.again.take() {
             Some(text) => self.change(text),
             None => drop(self.target.client.status()?),
         }
         self.asked = Instant::now();
         Ok(())
+    }
+
+    /// Takes octets of the input.
+    fn hear(&mut self, octets: &[u8]) {
+        self.has_heard = true;
+        self.files.push(octets).into_iter().for_each(|file| self.take(file));
     }
 
     /// Applies the next file, or tells why not.
@@ -116,12 +133,12 @@ impl<'o> Stream<'o> {
             Some(errors) => errors.lines().collect::<Vec<_>>().join("; "),
             None => format!("{error:#}"),
         };
-        let why = Some(Err(client::plain(&why.replace('\n', " "))));
-        if let (Some(Err(why)), true) = (&why, self.last != why) {
+        let why = client::plain(&why.replace('\n', " "));
+        if !matches!(&self.last, Some(Err(known)) if *known == why) {
             // If standard error is closed there is nobody to tell.
             let _ = writeln!(io::stderr(), "ringroad: a file is not applied: {why}");
         }
-        self.last = why;
+        self.last = Some(Err(why));
     }
 
     /// The input has ended.
@@ -170,22 +187,20 @@ impl Files {
 
     /// Adds a part of a line.
     fn add(&mut self, part: &[u8]) {
-        let most = LONGEST as usize + END.len();
-        self.too_long |= self.text.len() + self.line.len() + part.len() > most;
-        let mut most = part.len();
+        self.line.extend_from_slice(part);
+        self.too_long |= self.text.len() + self.line.len() > LONGEST as usize + END.len();
         if self.too_long {
             self.text = Vec::new();
             self.line.truncate(END.len());
-            most = END.len() - self.line.len();
         }
-        self.line.extend(part.iter().take(most));
     }
 
     /// Ends a line. Returns the file if this is the line after it.
     fn end_line(&mut self) -> Option<Result<String>> {
         let line = std::mem::take(&mut self.line);
         if line != END.as_bytes() {
-            if !self.too_long {
+            // Empty lines before a file are none of its.
+            if !self.too_long && !(self.text.is_empty() && line == b"\n") {
                 self.text.extend(line);
             }
             return None;
@@ -199,8 +214,7 @@ impl Files {
 
     /// Whether a file has begun and not ended.
     fn is_cut(&self) -> bool {
-        let mut octets = self.text.iter().chain(&self.line);
-        self.too_long || octets.any(|octet| !octet.is_ascii_whitespace())
+        self.too_long || !self.text.is_empty() || !self.line.is_empty()
     }
 }
 

@@ -2,8 +2,7 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixListener;
-use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::thread::JoinHandle;
 
 use super::*;
 
@@ -62,14 +61,4 @@ fn another_answer_is_not_taken_for_a_file() {
     let (mut run, _) = scripted(vec![Answer::Done { message: String::new() }]);
     let error = Followed::default().next(&mut run, "core_63").expect_err("it is none").to_string();
     assert!(error.contains("of another version"), "{error}");
-}
-
-#[test]
-fn keys_of_the_other_host_are_added_to_the_router_and_a_line_ends_each_file() {
-    let file = "# core_63\n[[router]]\nname = \"core-63\"\n";
-    assert_eq!(whole(file, &[]), format!("{file}# end of file\n"));
-    let with = whole(file, &["engine = \"process\"".to_owned(), "spin = \"1us\"".to_owned()]);
-    let wanted =
-        "# core_63\n[[router]]\nengine = \"process\"\nspin = \"1us\"\nname = \"core-63\"\n# end of file\n";
-    assert_eq!(with, wanted);
 }

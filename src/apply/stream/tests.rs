@@ -23,8 +23,8 @@ fn whole(file: &str) -> Result<String, String> {
 
 #[test]
 fn files_end_at_their_line_however_the_octets_come() {
-    let second = "\nb = 2\r\n # end of file\n# end of file \n# end of files\n";
-    let octets = format!("a = 1\n{END}{second}{END}{END}");
+    let second = "b = 2\r\n # end of file\n\n# end of file \n# end of files\n";
+    let octets = format!("\n\na = 1\n{END}\n{second}{END}{END}\n");
     let wanted = ["a = 1\n", second, ""].map(whole);
     for piece in 1..=octets.len() {
         let mut files = Files::default();
@@ -99,15 +99,19 @@ fn what_the_run_refuses_is_tried_again_and_what_is_no_file_is_not() {
         scripted(vec![applied(), Err(api::Error::new("not now")), applied(), status, applied()]);
     let options = options();
     let mut stream = Stream::new(&options, target);
-    stream.take(Ok(GOOD.to_owned()));
+    stream.hear(format!("{GOOD}{END}").as_bytes());
     assert_eq!((&stream.last, &stream.again), (&Some(Ok(())), &None));
     let other = GOOD.replace("edge", "core");
     stream.take(Ok(other.clone()));
     assert_eq!(stream.last, Some(Err("not now".to_owned())));
     assert_eq!(stream.again.as_ref(), Some(&other));
+    stream.hear(b"\n");
     stream.ask().expect("it answers");
     assert_eq!((&stream.last, &stream.again), (&Some(Ok(())), &None));
+    stream.hear(b"\n");
     stream.ask().expect("it tells how it is");
+    let error = stream.ask().expect_err("nothing has come since").to_string();
+    assert_eq!(error, "no file has come for 30 s, and no empty line");
     stream.take(Ok("[[router]]\nname = 1\n".to_owned()));
     let Some(Err(why)) = &stream.last else { panic!("it is applied") };
     assert!(why.starts_with("stdin:"), "{why}");
@@ -128,7 +132,7 @@ fn the_end_is_good_only_after_a_whole_file_that_was_applied() {
         stream.last = refusal.map(|why| Err(why.to_owned()));
         stream.end().expect_err("it is an error").to_string()
     };
-    assert_eq!(told(" \n", None), "no file has come");
+    assert_eq!(told("\n\n", None), "no file has come");
     assert_eq!(told("", Some("not now")), "the last file was not applied");
     let within =
         "the input ends within a file, which is not applied: a line \"# end of file\" follows each whole one";
