@@ -32,7 +32,7 @@ pub(super) fn apply(options: &Options) -> Result<()> {
         if stream.has_input()? {
             match read(io::stdin(), octets.as_mut_slice()) {
                 Ok(0) => return stream.end(),
-                Ok(len) => stream.hear(&octets[..len]),
+                Ok(len) => stream.hear(&octets[..len], Instant::now()),
                 Err(Errno::INTR) => {}
                 Err(error) => return Err(error).context("cannot read standard input"),
             }
@@ -50,8 +50,8 @@ struct Stream<'o> {
     files: Files,
     /// Whether the last file was applied, or why not; `None`: none has come.
     last: Option<Result<(), String>>,
-    /// The last file, if the run has refused it: what it lacks may come, so it is tried again.
-    again: Option<String>,
+    /// The last file, if the run has refused it, and when: what it lacks may come, so it is tried again.
+    again: Option<(String, Instant)>,
     /// When the run was last asked something.
     asked: Instant,
     /// Whether something has come since.
@@ -83,25 +83,27 @@ impl<'o> Stream<'o> {
         Ok(!watched[0].revents().is_empty())
     }
 
-    /// Tries again what the run has refused, or asks it how it is.
+    /// Asks the run how it is.
     ///
     /// # Errors
-    /// The run does not answer; or nothing has come for a while: what a dead connection has left must not replace what a new one brings.
+    /// It does not answer, or nothing has come for a while.
     fn ask(&mut self) -> Result<()> {
         let has_heard = std::mem::take(&mut self.has_heard);
         ensure!(has_heard, "no file has come for {} s, and no empty line", PAUSE.as_secs());
-        match self.again.take() {
-            Some(text) => self.change(text),
-            None => drop(self.target.client.status()?),
-        }
+        self.target.client.status()?;
         self.asked = Instant::now();
         Ok(())
     }
 
-    /// Takes octets of the input.
-    fn hear(&mut self, octets: &[u8]) {
+    /// Takes octets of the input, and tries again what the run has refused. It does so only now that something comes: what a dead
+    /// connection has brought must not replace what a new one brings.
+    fn hear(&mut self, octets: &[u8], now: Instant) {
         self.has_heard = true;
         self.files.push(octets).into_iter().for_each(|file| self.take(file));
+        let due = self.again.take_if(|(_, at)| now.saturating_duration_since(*at) >= PAUSE);
+        if let Some((text, _)) = due {
+            self.change(text);
+        }
     }
 
     /// Applies the next file, or tells why not.
@@ -113,6 +115,7 @@ impl<'o> Stream<'o> {
         }
     }
 
+    /// Has the run become what a file says.
     fn change(&mut self, text: String) {
         let outcome = self.options.change(&mut self.target, NAME.to_owned(), text.clone());
         // It was that of a change, which may take any time.
@@ -121,7 +124,7 @@ impl<'o> Stream<'o> {
         match outcome {
             Ok(()) => self.last = Some(Ok(())),
             Err(error) => {
-                self.again = Some(text);
+                self.again = Some((text, self.asked));
                 self.refuse(&error);
             }
         }
