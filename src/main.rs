@@ -10,6 +10,7 @@ mod events;
 mod exec;
 mod lab;
 mod ps;
+mod remote;
 mod routing;
 mod run;
 mod set;
@@ -119,6 +120,8 @@ enum Verb {
         #[arg(long, value_name = "MEMBER", conflicts_with = "json")]
         remote: Option<String>,
     },
+    /// Print the file of a group's back end on another host, from the plan that runs; for `apply --stream` there
+    Remote(remote::Options),
     /// Measure: run experiments by name, and print their results
     #[command(disable_help_flag = true)]
     Lab(lab::LabArgs),
@@ -160,6 +163,7 @@ fn main() -> ExitCode {
         Verb::Apply(options) => apply::apply(&options),
         Verb::Check { file, remote: Some(member), .. } => check::remote(&file, &member),
         Verb::Check { file, json, remote: None } => check::check(&file, json),
+        Verb::Remote(options) => remote::remote(&options),
         Verb::Lab(words) => lab::lab(None, &words),
         Verb::Doctor { json } => doctor::doctor(json),
         Verb::DataPlane(options) => data_plane::data_plane(&options),

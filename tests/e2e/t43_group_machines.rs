@@ -3,6 +3,7 @@
 //! again, paths behind them are cut, back ends come and go, here and on another host, and the data plane is killed: flows go on.
 
 mod elsewhere;
+mod followed;
 mod open_vswitch;
 
 use std::net::Ipv4Addr;

@@ -38,6 +38,14 @@ pub enum Answer {
         /// Number of requested events that are no longer kept.
         lost: u64,
     },
+    /// To [`crate::Request::Remote`].
+    Remote {
+        /// Number of the plan that runs: each change has the next one.
+        plan: u64,
+        /// The file; absent: it is the one of the plan that the client knows.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        file: Option<String>,
+    },
     /// To [`crate::Request::Control`].
     Control(ControlAnswer),
     /// To [`crate::Request::Apply`].

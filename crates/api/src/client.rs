@@ -1,7 +1,7 @@
 //! Client side: sends requests and waits for answers, with a timeout.
 
 use std::io::{ErrorKind, Read, Write};
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -161,6 +161,13 @@ impl Client {
 
     fn silent(&self) -> Error {
         Error::new(format!("the run does not answer within {} s", self.timeout.as_secs_f64()))
+    }
+}
+
+/// For polls: the run hangs up when it ends.
+impl AsFd for Client {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
     }
 }
 

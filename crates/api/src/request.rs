@@ -84,6 +84,14 @@ pub enum Request {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         since: Option<u64>,
     },
+    /// The file of a group's back end on another host, from the plan that runs: answered by [`crate::Answer::Remote`].
+    Remote {
+        /// Name of the back end.
+        member: String,
+        /// Number of the plan whose file the client has, which is not sent again; absent: none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        known: Option<u64>,
+    },
     /// A question about the control plane of a router: answered by [`crate::Answer::Control`].
     Control {
         /// Name of the router.

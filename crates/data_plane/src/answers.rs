@@ -56,6 +56,7 @@ impl DataPlane {
             | Request::Trace { .. }
             | Request::Capture { .. }
             | Request::Events { .. }
+            | Request::Remote { .. }
             | Request::Control { .. }
             | Request::Apply { .. } => {
                 anyhow::bail!("the supervisor answers this itself")

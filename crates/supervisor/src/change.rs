@@ -130,6 +130,8 @@ pub(super) struct Changes {
     pub(super) file_opener: FileOpener,
     under_way: Option<Box<Change>>,
     spares: Spares,
+    /// Number of the plan that runs: so many were adopted before.
+    pub(super) number: u64,
 }
 
 impl Change {
@@ -467,6 +469,7 @@ impl Supervisor {
             self.metrics = metrics;
         }
         let before = std::mem::replace(&mut self.running.plan, plan);
+        self.changes.number += 1;
         self.kernels.follow(&self.running.plan, now);
         self.follow_controls(now);
         self.follow_parking(&before, now);

@@ -172,6 +172,9 @@ impl Supervisor {
             }
             Request::Control { router, question } => self.ask_control(ticket, &router, question, now),
             Request::Events { since } => self.reply(ticket, Ok(self.events.answer(since)), now),
+            Request::Remote { member, known } => {
+                self.reply(ticket, self.remote_file(&member, known), now);
+            }
             Request::Stop { ref name } if *name == self.running.run && !self.has_name(name) => {
                 let message = format!("run {name} is stopping");
                 self.reply(ticket, Ok(Answer::Done { message }), now);
@@ -191,6 +194,18 @@ impl Supervisor {
                 Err(request) => self.request_running(ticket, request, now),
             },
         }
+    }
+
+    /// File of a back end on another host, which a client that follows it asks for again and again: it is made only if the plan is
+    /// another one by now.
+    fn remote_file(&self, member: &str, known: Option<u64>) -> Outcome {
+        let plan = self.changes.number;
+        if known == Some(plan) {
+            return Ok(Answer::Remote { plan, file: None });
+        }
+        let file = self.running.plan.remote_file(member);
+        let file = file.map_err(|error| api::Error::new(error.to_string()))?;
+        Ok(Answer::Remote { plan, file: Some(file) })
     }
 
     /// Forwards a request to the data plane, or to the process of a router.

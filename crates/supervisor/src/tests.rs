@@ -16,6 +16,7 @@ mod opening;
 mod packet_ways;
 mod promises;
 mod questions;
+mod remote;
 mod spares;
 mod stage;
 mod tending;

@@ -6,7 +6,7 @@ use support::{Running, Signal};
 use super::*;
 
 /// A cable to another host, which is returned.
-fn cable(home: &Namespace) -> anyhow::Result<Namespace> {
+pub(super) fn cable(home: &Namespace) -> anyhow::Result<Namespace> {
     let far = Namespace::add("t43v-far")?;
     home.ip(&[
         "link",
@@ -44,17 +44,22 @@ fn two_hosts(home: &Namespace) -> anyhow::Result<Namespace> {
     Ok(far)
 }
 
-/// Has a back end on the far host serve beside the only one here, then alone, and kills it: flows go on. `made`: links of the home
-/// host that are gone before the run ends.
-fn try_far_back_end((stage, far): (Stage, Namespace), made: &[&str]) {
-    let world = World::around(stage);
+/// Runs on the far host the file that the command prints for it.
+pub(super) fn start_there(world: &World, far: &Namespace) -> Running {
     let printed = world.ask(&["check", "file.toml", "--remote", "duo_63"]);
     let far_file = printed.replacen("[[router]]", "[[router]]\nengine = 'process'", 1);
     std::fs::write(world.stage.path("far.toml"), far_file).expect("written");
     let mut command = far.command(RINGROAD);
     let state = world.stage.path("far-state");
     command.current_dir(world.stage.path("")).env("STATE_DIRECTORY", state).args(["run", "far.toml"]);
-    let mut other = Running::start(&mut command).expect("it starts");
+    Running::start(&mut command).expect("it starts")
+}
+
+/// Has a back end on the far host serve beside the only one here, then alone, and kills it: flows go on. `made`: links of the home
+/// host that are gone before the run ends.
+fn try_far_back_end((stage, far): (Stage, Namespace), made: &[&str]) {
+    let world = World::around(stage);
+    let mut other = start_there(&world, &far);
     world.all_serve(2, 2);
     is_one_router(&world);
     let flows = world.flows();

@@ -283,6 +283,8 @@ fn request() -> impl Strategy<Value = Request> {
         proptest::option::of(name).prop_map(|router| Request::Counters { router }),
         (name, name, ".{0,20}").prop_map(|(router, key, value)| Request::Set { router, key, value }),
         proptest::option::of(any::<u64>()).prop_map(|since| Request::Events { since }),
+        (name, proptest::option::of(any::<u64>()))
+            .prop_map(|(member, known)| Request::Remote { member, known }),
         (name, "(?s).{0,300}", any::<bool>()).prop_map(|(file, text, dry_run)| Request::Apply {
             file,
             text,

@@ -1,6 +1,6 @@
 //! The files of back ends on other hosts.
 
-use super::{PARALLEL, good, multistage};
+use super::{BESIDE, PARALLEL, good, multistage};
 use crate::Plan;
 
 const AT_BRIDGE: &str = "balancer = \"vm\"\ninterconnect = \"bridge:between\"\nremote = 2\n";
@@ -65,6 +65,36 @@ fn one_behind_a_tunnel_has_its_other_ends() {
         attached("core_62"),
         ["udp:[fd00::2]:4900-[fd00::1]:4800", "udp:[fd00::2]:4901-[fd00::1]:4801"]
     );
+}
+
+#[test]
+fn the_file_is_another_one_after_changes_that_concern_the_other_host_alone() {
+    let text = multistage(AT_BRIDGE);
+    let file_of = |plan: &Plan| plan.remote_file("core_63").expect("a file");
+    let plan = good(&text);
+    let file = file_of(&plan);
+    for (key, value) in
+        [("spin", "1us"), ("backends", "5"), ("balancers", "2"), ("pin.vcpu", "0"), ("state", "stopped")]
+    {
+        let set = plan.with("core", key, value).unwrap_or_else(|why| panic!("{why}"));
+        assert!(set != plan && file_of(&set) == file, "{key}");
+    }
+    let beside = format!("{BESIDE}attach = \"null\"\n");
+    assert_eq!(file_of(&good(&(text.clone() + &beside))), file);
+    let more = [
+        "[[group.route]]\nto = \"203.0.113.0/24\"\nvia = \"198.51.100.9\"\n",
+        "[[group.route]]\nto = \"203.0.113.0/24\"\ntype = \"blackhole\"\n",
+        "[[group.neighbour]]\naddress = \"198.51.100.9\"\nmac = \"02:00:00:00:00:09\"\n",
+    ];
+    let more = more.map(|more| text.clone() + more);
+    let address = "address = \"198.51.100.1/24\"";
+    let changed = [format!("{address}\nmtu = 1400"), "address = \"198.51.100.3/24\"".to_owned()];
+    let changed = changed.map(|changed| text.replace(address, &changed));
+    for text in more.iter().chain(&changed) {
+        let other = file_of(&good(text));
+        assert_ne!(other, file);
+        assert_eq!(forwarding_of(&good(&other)), forwarding_of(&good(text)));
+    }
 }
 
 #[test]
