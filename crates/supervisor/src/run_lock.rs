@@ -5,7 +5,8 @@
 //! /run/ringroad/runs/lab/lock      the same for the name of the run
 //! /run/ringroad/runs/lab/control   its control socket
 //! /run/ringroad/users/60578        the same for the user that its data plane is
-//! /run/ringroad/functions/0000:01:00.0   record of a changed number of virtual functions (sriov::FormerCount)
+//! /run/ringroad/functions/0000:01:10.0   the same for a virtual function, by its PCI address
+//! /run/ringroad/functions/0000:01:00.0   record of a changed number of functions of a port (sriov::FormerCount)
 //! ```
 //!
 //! A lock belongs to an open file description, and so to every process that holds the descriptor: the
@@ -15,6 +16,7 @@
 mod claim;
 mod cleaner;
 mod file;
+mod functions;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -34,6 +36,7 @@ use claim::release;
 pub use cleaner::clean_up_after;
 use cleaner::{Cleaner, CleanupList};
 use file::{LockFile, until_timeout};
+pub(crate) use functions::{FunctionLock, FunctionLocks};
 
 /// Attempts in the race with a run that ends.
 const TRIES: usize = 10;
@@ -201,9 +204,9 @@ impl RunLock {
         Ok(self.run().context("a run has a folder")?.1.join("lxc"))
     }
 
-    /// Directory of the records of numbers of virtual functions that runs have changed.
-    pub(crate) fn functions(&self) -> PathBuf {
-        self.base.join("functions")
+    /// Locks on virtual functions, in the directory of the records of numbers of functions that runs have changed.
+    pub(crate) fn functions(&self) -> FunctionLocks {
+        FunctionLocks::new(self.base.join("functions"), self.cleanup_list.clone())
     }
 
     /// Releases the names of all routers but these.

@@ -138,6 +138,15 @@ pub(super) fn clean_up(path: &Path, dead: u32, rubbish: &[CleanupItem]) -> bool 
     true
 }
 
+/// Takes the lock at `path` that the process `dead` has left; `None`: another one has it. The file still names the dead process, so that a
+/// run that wants the lock waits. Closing the returned file releases the lock.
+pub(super) fn take_left(path: &Path, dead: u32) -> Option<File> {
+    let mut file = File::open(path).ok()?;
+    let is_locked = matches!(try_lock(&file, path), Ok(true)) && matches!(is_at(&file, path), Ok(true));
+    let is_dead = |pid: Pid| pid.as_raw_nonzero().get().unsigned_abs() == dead;
+    (is_locked && holder(&mut file).is_some_and(is_dead)).then_some(file)
+}
+
 /// Does this for each lock, as long as `wait` returns true: if a process of the dead one never ends, what belongs to its lock stays,
 /// and all else is removed.
 pub(super) fn clean_up_all(

@@ -6,7 +6,7 @@ use rustix::fs::{FlockOperation, flock};
 
 use super::RunLock;
 use super::cleaner::CleanupItem;
-use super::file::{LockFile, clean_up, clean_up_all, is_taken_over};
+use super::file::{LockFile, clean_up, clean_up_all, is_taken_over, take_left};
 
 #[test]
 fn a_name_is_held_once_and_free_after() {
@@ -159,6 +159,28 @@ fn who_waits_for_the_rest_of_a_killed_run_gives_up() {
     assert_eq!(error.to_string(), "edge is running (pid 999999999)");
     assert!(!clean_up(&path, 999_999_999, &[]));
     assert!(path.exists(), "somebody still has it");
+}
+
+#[test]
+fn a_cleaner_takes_what_the_dead_process_had_and_who_wants_it_waits() {
+    let base = tempfile::tempdir().expect("a folder");
+    let path = base.path().join("functions/0000:01:10.0");
+    assert!(take_left(&path, 999_999_999).is_none(), "there is no lock");
+    let rest = left_over(&path);
+    assert!(take_left(&path, 999_999_999).is_none(), "it is held");
+    drop(rest);
+    assert!(take_left(&path, 17).is_none(), "it is that of another process");
+    let (mut left, mut waits) = (take_left(&path, 999_999_999), 0);
+    assert!(left.is_some());
+    let mut until_the_third = || {
+        waits += 1;
+        left.take_if(|_| waits == 3);
+        true
+    };
+    let lock = LockFile::take(&path, "held", &mut until_the_third).expect("free in the end");
+    assert_eq!(waits, 3);
+    assert!(take_left(&path, 999_999_999).is_none(), "another run has it");
+    drop(lock);
 }
 
 #[test]
