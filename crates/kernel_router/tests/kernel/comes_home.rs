@@ -144,6 +144,21 @@ fn when_it_is_started_again_and_nobody_has_cleaned_up() {
 }
 
 #[test]
+fn when_another_router_has_wanted_it_meanwhile() {
+    support::needs!(Root);
+    let mut host = Host::new(&[]);
+    let before = host.pair("eth5", "far");
+    let router = host.start(edge(&name("first"))).expect("started");
+    let refused = host.start(edge(&name("second"))).expect_err("the other one has it").to_string();
+    let why = "the host has no interface `eth5`, or another router has taken it";
+    assert_eq!(refused, format!("router `edge`: looking at `eth5` of the host: {why}"));
+    assert!(Namespace::open_named(&name("second")).is_err());
+    assert_moved(&host, &router);
+    router.end().expect("ended");
+    assert_home(&host, &before);
+}
+
+#[test]
 fn under_another_name_if_somebody_has_its_own() {
     support::needs!(Root);
     let mut host = Host::new(&[]);
