@@ -299,7 +299,7 @@ impl Router {
         let Some(name) = self.wanted.published.clone() else { return Ok(()) };
         let lost = Error::of_namespace(&self.wanted.name);
         let published = match self.own.namespace.publish(&name) {
-            Err(netns::Error::InUse { name }) => match Leftover::find(&name) {
+            Err(netns::Error::InUse { name }) => match Leftover::find(&name, site.home) {
                 Ok(Some(left)) => {
                     left.remove(site.home)?;
                     self.own.namespace.publish(&name)

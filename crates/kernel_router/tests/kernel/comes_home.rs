@@ -122,7 +122,7 @@ fn when_somebody_cleans_up_after_it() {
     let router = std::mem::ManuallyDrop::new(host.start(edge(&name("killed"))).expect("started"));
     assert_moved(&host, &router);
     let told = host.told.last().expect("somebody was told").clone();
-    assert_eq!(Leftover::find(&name("killed")).expect("found"), Some(told.clone()));
+    assert_eq!(Leftover::find(&name("killed"), &host.home).expect("found"), Some(told.clone()));
     told.remove(&host.home).expect("taken away");
     assert_home(&host, &before);
     assert!(Namespace::open_named(&name("killed")).is_err());

@@ -12,11 +12,12 @@ use crate::run_lock::RunLock;
 ///
 /// Errors are ignored: what is still missing or in the way is reported when it is needed.
 pub(crate) fn remove(plan: &Plan) {
-    let is_left = |name: &&str| matches!(Leftover::find(name), Ok(Some(_)));
+    let Ok(home) = Namespace::current() else { return };
+    let is_left = |name: &&str| matches!(Leftover::find(name, &home), Ok(Some(_)));
     for name in plan.in_kernel().map(|router| router.name.as_str()).filter(is_left) {
         // While its name is held, no run has the router.
         let Ok(_held) = RunLock::take([name]) else { continue };
-        if let (Ok(Some(left)), Ok(home)) = (Leftover::find(name), Namespace::current()) {
+        if let Ok(Some(left)) = Leftover::find(name, &home) {
             let _ = left.remove(&home);
         }
     }
