@@ -162,6 +162,11 @@ pub(super) fn clean_up_all(
     }
 }
 
+/// Returns true if the process that has taken the lock at `path` is alive. Its file goes with the lock.
+pub(super) fn is_held(path: &Path) -> bool {
+    File::open(path).ok().and_then(|mut file| holder(&mut file)).is_some_and(is_alive)
+}
+
 /// Returns true if another process than `dead` has taken the lock at `path` since.
 pub(super) fn is_taken_over(path: &Path, dead: u32) -> bool {
     let holder = File::open(path).ok().and_then(|mut file| holder(&mut file));

@@ -7,7 +7,7 @@ use sriov::Address;
 
 use super::claim;
 use super::cleaner::CleanupList;
-use super::file::{LockFile, until_timeout};
+use super::file::{LockFile, is_held, until_timeout};
 
 /// Folder of the locks on virtual functions, and of the records of numbers of functions that runs have changed.
 #[derive(Clone, Debug)]
@@ -48,10 +48,19 @@ impl FunctionLocks {
     /// # Errors
     /// In one line, that another run has the function, and which process that is; or that the folder cannot be made.
     pub(crate) fn take(&self, address: Address, what: &str) -> Result<FunctionLock> {
-        let (path, cleanup_list) = (self.folder.join(address.to_string()), self.cleanup_list.clone());
+        let (path, cleanup_list) = (self.path(address), self.cleanup_list.clone());
         let refusal = format!("{what} is in use by another run");
         let file = claim::lock(&cleanup_list, &path, &refusal, &mut until_timeout())?;
         Ok(FunctionLock { path, file: Some(file), cleanup_list })
+    }
+
+    /// Returns true if a run has the function at this address.
+    pub(crate) fn is_held(&self, address: Address) -> bool {
+        is_held(&self.path(address))
+    }
+
+    fn path(&self, address: Address) -> PathBuf {
+        self.folder.join(address.to_string())
     }
 }
 

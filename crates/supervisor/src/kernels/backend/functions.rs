@@ -119,12 +119,15 @@ impl Functions {
         let sysfs = self.ports.sysfs();
         for (_, Function { wish, count, .. }) in wanted {
             let port = match (sysfs.port_of(&wish.interface), count) {
-                (Ok(port), _) => port.address,
+                (Ok(port), _) => port,
                 (Err(_), None) => continue,
                 (Err(refusal), Some(_)) => return Err(refusal.into()),
             };
-            let used = others.iter().filter(|held| held.port == port).map(|held| held.number);
-            self.set_count(&sysfs, (port, *count), &used.collect::<Vec<_>>(), journal)?;
+            // Also those that another run has claimed and not yet moved into its router.
+            let held = port.functions.iter().filter(|function| self.locks.is_held(function.address));
+            let used = others.iter().filter(|held| held.port == port.address).map(|held| held.number);
+            let used: Vec<u32> = used.chain(held.map(|function| function.number)).collect();
+            self.set_count(&sysfs, (port.address, *count), &used, journal)?;
         }
         let mut claims = Vec::new();
         for ((place, function), (assigned, lock)) in

@@ -207,6 +207,22 @@ fn of_two_runs_that_claim_at_once_each_has_functions_of_its_own() {
 }
 
 #[test]
+fn a_function_that_another_run_has_claimed_is_in_use_though_its_interface_is_here() {
+    let igb = Igb::new();
+    let (mut ours, mut theirs) = (igb.functions(), igb.functions());
+    let claims = ours.claim(&first("a.wan", 7), &[], &mut |_| ()).expect("claimed");
+    let mut fewer = wanted("b.wan", 8);
+    fewer.1.count = Some(4);
+    let refusal = theirs.claim(&[fewer], &[], &mut |_| ()).expect_err("all would be removed");
+    let line = refusal.to_string();
+    assert!(line.contains("function 0 is in use") && line.lines().count() == 1, "{line}");
+    assert_eq!(igb.vlans(), [7, 0]);
+    theirs.restore_counts();
+    drop(claims);
+    assert!(!igb.tree.at("records").exists(), "nothing is left");
+}
+
+#[test]
 fn a_refused_setting_gives_back_those_before_it() {
     let igb = Igb::new();
     let mut functions = igb.functions();
