@@ -196,7 +196,7 @@ fn of_two_runs_that_claim_at_once_each_has_functions_of_its_own() {
     assert_eq!(links(&any).map(|(_, name)| name).collect::<Vec<_>>(), ["eth0v1"]);
     assert_eq!(igb.vlans(), [7, 8]);
     drop((claims, any));
-    let all = (0..8).map(|place| (place, wanted(&format!("a.{place}"), 9).1));
+    let all = (0..8_usize).map(|place| (place, wanted(&format!("a.{place}"), 9).1));
     let claims = ours.claim(&all.collect::<Vec<_>>(), &[], &mut |_| ()).expect("they are free");
     let refusal = theirs.claim(&[wanted("b.wan", 8)], &[], &mut |_| panic!("nothing is to be changed"));
     let line = refusal.expect_err("none is left").to_string();
