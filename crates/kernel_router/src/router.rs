@@ -300,7 +300,10 @@ impl Router {
         let lost = Error::of_namespace(&self.wanted.name);
         let published = match self.own.namespace.publish(&name) {
             Err(netns::Error::InUse { name }) => match Leftover::find(&name, site.home) {
-                Ok(Some(left)) => {
+                Ok(Some(mut left)) => {
+                    // A running router that gets its name again keeps its pairs.
+                    let own = self.own.pairs();
+                    left.pairs.retain(|pair| !own.contains(pair));
                     left.remove(site.home)?;
                     self.own.namespace.publish(&name)
                 }
