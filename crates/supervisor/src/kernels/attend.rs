@@ -85,6 +85,8 @@ impl Supervisor {
             Ok(seen) => {
                 let lines = news(&router, &forwarder.seen, &seen);
                 let is_ill = seen.lacks_any();
+                // A change may have created it again.
+                forwarder.has_failed = false;
                 has_other_threads = forwarder.seen.threads != seen.threads;
                 forwarder.seen = seen;
                 (lines, is_ill)
@@ -92,9 +94,9 @@ impl Supervisor {
             Err(error) => {
                 forwarder.seen.threads.clear();
                 forwarder.seen.network = None;
-                let is_new = !std::mem::replace(&mut forwarder.has_failed, true);
+                let is_new = may_be_repaired && !std::mem::replace(&mut forwarder.has_failed, true);
                 let why = format!("{error:#}");
-                let told = (is_new && may_be_repaired).then(|| (Kind::Failed, why.clone()));
+                let told = is_new.then(|| (Kind::Failed, why.clone()));
                 forwarder.reason = Some(why);
                 (Vec::from_iter(told), router.restart == config::Restart::Always)
             }
