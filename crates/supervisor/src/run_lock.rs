@@ -107,6 +107,18 @@ impl RunLock {
         Ok(())
     }
 
+    /// Calls `work` for each of these names that no run has, while it is held. Waits for remains of killed runs, for all names together as
+    /// long as a start does.
+    pub(crate) fn each_free<'n>(&self, names: impl Iterator<Item = &'n str>, mut work: impl FnMut(&'n str)) {
+        let mut wait = until_timeout();
+        for name in names {
+            let held = claim::lock_router(&self.base, &self.cleanup_list, name, &mut wait);
+            let Ok(held) = held else { continue };
+            work(name);
+            release([(name.to_owned(), held)].into(), &self.cleanup_list);
+        }
+    }
+
     /// Claims those of these names that are not held, to be taken by a thread.
     pub(crate) fn claim<'n>(&self, names: impl Iterator<Item = &'n str>) -> NameClaim {
         let new = names.filter(|name| !self.has(name)).map(str::to_owned).collect();

@@ -148,13 +148,21 @@ fn what_a_run_and_its_cleaner_have_left_comes_home_with_the_next_one() {
     let home = Home::new();
     let before = home.interfaces();
     let mut run = home.start_with_names(EVERYTHING);
-    let is_cleaner = |child: &Process| child.words.get(1).is_some_and(|verb| verb == "cleaner");
-    let cleaner = wait_for(|| children_of(run.id()).into_iter().find(is_cleaner));
+    let now = home.interfaces();
+    let mut second = home.launch_by(home.home.command_with_names(RINGROAD), ("second.toml", EVERYTHING));
+    let done = second.wait(PATIENCE).expect("it ends");
+    assert!(!done.status.success(), "{}", done.stderr);
+    assert_eq!(names(&home.interfaces()), names(&now), "the first run keeps what it has");
+    let is_cleaner = |child: &&Process| child.words.get(1).is_some_and(|verb| verb == "cleaner");
+    let children = children_of(run.id());
+    let cleaner = children.iter().find(is_cleaner).expect("it has one");
     let cleaner = Pid::from_raw(cleaner.id.cast_signed()).expect("an id");
     kill_process(cleaner, Signal::STOP).expect("signalled");
     run.signal(Signal::KILL).expect("signalled");
     run.wait(PATIENCE).expect("it ends");
     kill_process(cleaner, Signal::KILL).expect("signalled");
+    // Until its data plane has ended too, the next run takes another user, and nobody would remove the lock on the first one.
+    wait_for(|| children.iter().all(|child| Process::look(child.id).is_none()).then_some(()));
     let left = home.interfaces();
     assert!(names(&left).contains(&"t39v") && !names(&left).contains(&"t39l"), "{left:#?}");
     let mut next = home.start_with_names(EVERYTHING);

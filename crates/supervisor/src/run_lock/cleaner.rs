@@ -22,7 +22,7 @@ use netns::Namespace;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use uplink::Undo;
 
-use super::file::{clean_up_all, is_taken_over, take_left, until_long_timeout};
+use super::file::{clean_up_all, is_taken_over, take_left, until_long_timeout, until_timeout};
 use crate::kernels::backend::Remains;
 
 mod list;
@@ -312,7 +312,8 @@ pub fn clean_up_after(parent: u32) -> Result<()> {
 
 /// Takes the locks on the virtual functions of the dead process, except for those that another run has by now.
 fn locked_functions(list: &List, dead: u32) -> Vec<(File, sriov::FormerSettings)> {
-    let lock = |(path, former): (PathBuf, _)| Some((take_left(&path, dead)?, former));
+    let mut wait = until_timeout();
+    let lock = |(path, former): (PathBuf, _)| Some((take_left(&path, dead, &mut wait)?, former));
     list.functions().into_iter().filter_map(lock).collect()
 }
 

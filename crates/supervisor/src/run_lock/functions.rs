@@ -7,7 +7,7 @@ use sriov::Address;
 
 use super::claim;
 use super::cleaner::CleanupList;
-use super::file::{LockFile, is_held, until_timeout};
+use super::file::{LockFile, is_held, until_short_timeout};
 
 /// Folder of the locks on virtual functions, and of the records of numbers of functions that runs have changed.
 #[derive(Clone, Debug)]
@@ -42,15 +42,25 @@ impl FunctionLocks {
         &self.folder
     }
 
+    /// Returns a function that sleeps briefly at each call, and returns false once the cleaner of a killed run has had enough time.
+    pub(crate) fn until_timeout() -> impl FnMut() -> bool {
+        until_short_timeout()
+    }
+
     /// Takes the lock on the function at this address. Waits only for the cleaner of a killed run, which is about to restore the function's
-    /// settings. `what`: the function in the error message.
+    /// settings, as long as `wait` returns true. `what`: the function in the error message.
     ///
     /// # Errors
     /// In one line, that another run has the function, and which process that is; or that the folder cannot be made.
-    pub(crate) fn take(&self, address: Address, what: &str) -> Result<FunctionLock> {
+    pub(crate) fn take(
+        &self,
+        address: Address,
+        what: &str,
+        wait: &mut dyn FnMut() -> bool,
+    ) -> Result<FunctionLock> {
         let (path, cleanup_list) = (self.path(address), self.cleanup_list.clone());
         let refusal = format!("{what} is in use by another run");
-        let file = claim::lock(&cleanup_list, &path, &refusal, &mut until_timeout())?;
+        let file = claim::lock(&cleanup_list, &path, &refusal, wait)?;
         Ok(FunctionLock { path, file: Some(file), cleanup_list })
     }
 

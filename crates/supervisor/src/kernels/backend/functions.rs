@@ -150,7 +150,7 @@ impl Functions {
     ) -> Result<Vec<(Assigned, FunctionLock)>> {
         let own = wanted.iter().map(|(_, function)| function.wish.clone());
         let wishes: Vec<FunctionRequest> = others.iter().map(|held| held.wish.clone()).chain(own).collect();
-        let mut refused: Option<Error> = None;
+        let (mut refused, mut wait) = (None::<Error>, FunctionLocks::until_timeout());
         // Each attempt but the last one finds a function that another run has.
         loop {
             let assigned = match (sriov::assign(&ports, &wishes), refused.take()) {
@@ -159,7 +159,7 @@ impl Functions {
                 (Err(error), None) => return Err(error.into()),
             };
             let own = assigned.into_iter().skip(others.len());
-            match self.lock(&ports, own) {
+            match self.lock(&ports, own, &mut wait) {
                 Ok(locked) => return Ok(locked),
                 Err((address, refusal)) => {
                     take_away(&mut ports, address);
@@ -174,12 +174,13 @@ impl Functions {
         &self,
         ports: &[Port],
         assigned: impl Iterator<Item = Assigned>,
+        wait: &mut dyn FnMut() -> bool,
     ) -> Result<Vec<(Assigned, FunctionLock)>, (Address, Error)> {
         let lock = |assigned: Assigned| {
             let port = ports.iter().find(|port| port.address == assigned.port).map(Port::label);
             let port = port.unwrap_or_else(|| assigned.port.to_string());
             let what = format!("virtual function {} of `{port}`", assigned.number);
-            match self.locks.take(assigned.address, &what) {
+            match self.locks.take(assigned.address, &what, wait) {
                 Ok(lock) => Ok((assigned, lock)),
                 Err(refusal) => Err((assigned.address, refusal)),
             }
