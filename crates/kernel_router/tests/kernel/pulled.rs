@@ -140,6 +140,13 @@ fn a_name_that_is_removed_is_given_again() {
     drop(theirs);
     assert_eq!(host.repair(&mut router), 0);
     assert!(router.is_named());
+    // What a killed router of this name has left is removed; its own pair, which has the same alias, stays.
+    unpublish(&name("nameless"), id).expect("removed");
+    let left = Namespace::new().expect("a namespace");
+    left.netlink().expect("a socket").set_link("lo", &Settings::default().alias("ringroad")).expect("set");
+    left.publish(&name("nameless")).expect("published").keep();
+    assert_eq!(host.repair(&mut router), 0);
+    assert!(router.is_named() && has(&host.kernel(), "outside"));
     router.end().expect("ended");
     assert!(Namespace::open_named(&name("nameless")).is_err());
 }
