@@ -258,6 +258,7 @@ mod alone {
             signal("-9", init);
             wait_until_it_runs(1);
             assert!(init_of(id).is_some_and(|now| now != init));
+            assert_eq!(events(&stage, "its container has ended").len(), 1);
             plug_in_both(&stage, &west, &east);
             stage.finish_troubled(vec![west, east]).expect("nothing is left");
         }

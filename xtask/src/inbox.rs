@@ -116,6 +116,8 @@ struct BoxOptions {
     shell: bool,
     /// A command that has already been built.
     binary: Option<PathBuf>,
+    /// Further programs, such as the lab, which the machine has in /usr/bin.
+    with: Vec<PathBuf>,
     /// Run tests whose names contain one of these; all if there are none.
     names: Vec<String>,
 }
@@ -127,6 +129,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
             "--binary" => wish.binary = Some(arguments.next().context("--binary takes a file")?.into()),
+            "--with" => wish.with.push(arguments.next().context("--with takes a program")?.into()),
             "--shell" => wish.shell = true,
             other if other.starts_with('-') => bail!("unknown option `{other}`"),
             name => wish.names.push(name.to_owned()),
@@ -303,6 +306,10 @@ fn contents(kernel: &Kernel, folder: &Path, programs: &Programs, wish: &BoxOptio
         frr(&mut files)?;
     }
     lean(&programs.ringroad, folder, "ringroad", &mut files, "/usr/bin/ringroad")?;
+    for program in &wish.with {
+        let name = program.file_name().and_then(|name| name.to_str()).context("--with takes a program")?;
+        lean(program, folder, name, &mut files, &format!("/usr/bin/{name}"))?;
+    }
     files.modules(kernel, &MODULES)?;
     for Program { target, path, .. } in &programs.tests {
         lean(path, folder, target, &mut files, &format!("/{TESTS}/{target}"))?;

@@ -40,9 +40,9 @@ cargo xtask test [--all | --long] [--stressed] [NAME...]
                                                 the tests of the commit tier, of all tiers but the long one, or of the long one;
                                                 the last line is `N passed, M failed, K skipped`
 cargo xtask gate [--quiet N] [--stressed N]     runs the commit tier until so many runs of this code were green, and counts them
-cargo xtask box [--shell] [--binary FILE] [NAME...]
+cargo xtask box [--shell] [--binary FILE] [--with FILE]... [NAME...]
                                                 tests in a host in a box: Debian's kernel, emulated, with KVM and
-                                                vhost-net; or a shell in it
+                                                vhost-net; or a shell in it; FILE is a further program for it
 cargo xtask bench [--rounds N] [--seconds S] [--no-peers] [NAME...]
                                                 experiments and peers in turn, then a Markdown table
 cargo xtask compare COMMIT [--pairs N] [NAME...]

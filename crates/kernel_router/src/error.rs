@@ -164,6 +164,11 @@ fn sentence(step: &Step, errno: Errno) -> Option<String> {
     }
 }
 
+/// Explains that the host does not have an interface which is to be moved into a router.
+pub(crate) fn not_on_host(link: &str) -> String {
+    format!("the host has no interface `{link}`, or another router has taken it")
+}
+
 fn of_spread(errno: Errno) -> Option<String> {
     let why = match errno {
         Errno::OPNOTSUPP => {
@@ -217,7 +222,7 @@ fn of_interface(origin: &Origin, errno: Errno) -> Option<String> {
             format!("its MTU is larger than that of `{lower}`")
         }
         (Origin::Vrf { .. }, Errno::OPNOTSUPP) => NO_VRFS.to_owned(),
-        (Origin::Moved { link }, Errno::NODEV) => format!("the host has no interface `{link}`"),
+        (Origin::Moved { link }, Errno::NODEV) => not_on_host(link),
         (Origin::Moved { link }, Errno::INVAL) => {
             format!("`{link}` cannot leave its namespace: its driver does not support that")
         }

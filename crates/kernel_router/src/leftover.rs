@@ -151,6 +151,17 @@ pub struct OtherEnd {
 }
 
 impl OtherEnd {
+    /// Finds those with this alias on the host; none if it does not tell whose they are.
+    fn on_host(alias: &str, home: &Namespace) -> io::Result<Vec<Self>> {
+        if alias == ALIAS {
+            return Ok(Vec::new());
+        }
+        let outside = home.netlink().map_err(io::Error::other)?;
+        let links: Vec<Link> = outside.all()?;
+        let ends = links.iter().filter(|link| link.alias == alias);
+        Ok(ends.map(|link| Self { at: None, index: link.index }).collect())
+    }
+
     /// Deletes the pair, if this end is still where it was created. Another interface has another index or alias.
     fn delete(&self, alias: &str, home: &Namespace) -> io::Result<()> {
         let place = match self.at.as_deref().map(Namespace::open_named) {
@@ -222,11 +233,12 @@ impl Leftover {
         self.published.is_none()
     }
 
-    /// Looks for a router's remains under a name. To be called only if no such router can be running.
+    /// Looks for a router's remains under a name: its namespace, and on the host the other ends of its pairs. To be removed only if no
+    /// such router can be running.
     ///
     /// # Errors
     /// A namespace of this name exists but cannot be examined.
-    pub fn find(name: &str) -> Result<Option<Self>, Error> {
+    pub fn find(name: &str, home: &Namespace) -> Result<Option<Self>, Error> {
         let lost = Error::of_namespace(name);
         let namespace = match Namespace::open_named(name) {
             Err(netns::Error::Missing { .. }) => return Ok(None),
@@ -240,7 +252,8 @@ impl Leftover {
         }
         let kept = links.iter().filter_map(|link| MovedInterface::of_alias(&link.alias)).collect();
         let id = namespace.id().map_err(&lost)?;
-        Ok(Some(Self { published: Some(name.to_owned()), id: Some(id), kept, pairs: Vec::new() }))
+        let pairs = OtherEnd::on_host(&pair_alias(Some(name)), home).map_err(asking)?;
+        Ok(Some(Self { published: Some(name.to_owned()), id: Some(id), kept, pairs }))
     }
 
     /// Removes the remains: returns moved interfaces to the host, deletes created ones, and removes the name. Objects that belong

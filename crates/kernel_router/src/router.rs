@@ -13,10 +13,11 @@ use std::io;
 
 use netlink::{Link, Mirror, Settings};
 use netns::{Namespace, Published};
+use rustix::io::Errno;
 
-use crate::error::Refusal;
+use crate::error::{Refusal, not_on_host};
 use crate::executor::{Executor, OwnNamespace};
-use crate::leftover::{ALIAS, empty, unthread};
+use crate::leftover::{ALIAS, empty, is_errno, unthread};
 use crate::managed::ManagedObjects;
 use crate::{
     Counters, Error, Interface, InterfaceCounters, Leftover, MovedInterface, NapiThread, ObservedState,
@@ -298,8 +299,11 @@ impl Router {
         let Some(name) = self.wanted.published.clone() else { return Ok(()) };
         let lost = Error::of_namespace(&self.wanted.name);
         let published = match self.own.namespace.publish(&name) {
-            Err(netns::Error::InUse { name }) => match Leftover::find(&name) {
-                Ok(Some(left)) => {
+            Err(netns::Error::InUse { name }) => match Leftover::find(&name, site.home) {
+                Ok(Some(mut left)) => {
+                    // A running router that gets its name again keeps its pairs.
+                    let own = self.own.pairs();
+                    left.pairs.retain(|pair| !own.contains(pair));
                     left.remove(site.home)?;
                     self.own.namespace.publish(&name)
                 }
@@ -323,9 +327,15 @@ impl Router {
         let new: Vec<(&str, &str)> = moved.filter(|(name, link)| !has(name, link)).collect();
         if !new.is_empty() {
             let outside = self.own.home.netlink().map_err(&lost)?;
-            let kept = new.into_iter().map(|(name, link)| match outside.link(link) {
-                Ok(found) => Ok(MovedInterface::of(name, &found, &self.own.home)),
-                Err(e) => Err(Error::refused(&wanted.name, format!("looking at `{link}` of the host"), e)),
+            let kept = new.into_iter().map(|(name, link)| {
+                let doing = || format!("looking at `{link}` of the host");
+                match outside.link(link) {
+                    Ok(found) => Ok(MovedInterface::of(name, &found, &self.own.home)),
+                    Err(e) if is_errno(&e, Errno::NODEV) => {
+                        Err(Error::refused(&wanted.name, doing(), not_on_host(link)))
+                    }
+                    Err(e) => Err(Error::refused(&wanted.name, doing(), e)),
+                }
             });
             let kept = kept.collect::<Result<Vec<MovedInterface>, Error>>()?;
             self.own.kept.extend(kept);

@@ -15,7 +15,8 @@ use super::{LAST_WORDS, Supervisor, killed_processes};
 const GRACE: Duration = Duration::from_secs(50);
 /// Time that threads of this process get to end with the run. They may wait for grace periods of the kernel, or for daemons of FRR.
 pub(super) const THREADS_GRACE: Duration = Duration::from_secs(25);
-/// Time that the present task of the kernel routers' thread gets. The longest is the start of a container: 60 s, and then what `lxc-info` takes.
+/// Time that the present task of the kernel routers' thread gets. The longest is the start of a container: 5 s for virtual functions,
+/// 60 s, and then what `lxc-info` takes.
 const KERNELS_GRACE: Duration = Duration::from_secs(100);
 /// `TimeoutStopSec=` of the unit.
 const UNIT: u64 = 420;

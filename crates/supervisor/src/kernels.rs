@@ -11,6 +11,7 @@ mod attend;
 pub(crate) mod backend;
 mod changes;
 pub(crate) mod drop_reasons;
+pub(super) mod leftovers;
 pub(crate) mod napi;
 pub(crate) mod network;
 pub(crate) mod plan;

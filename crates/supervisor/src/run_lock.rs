@@ -5,7 +5,8 @@
 //! /run/ringroad/runs/lab/lock      the same for the name of the run
 //! /run/ringroad/runs/lab/control   its control socket
 //! /run/ringroad/users/60578        the same for the user that its data plane is
-//! /run/ringroad/functions/0000:01:00.0   record of a changed number of virtual functions (sriov::FormerCount)
+//! /run/ringroad/functions/0000:01:10.0   the same for a virtual function, by its PCI address
+//! /run/ringroad/functions/0000:01:00.0   record of a changed number of functions of a port (sriov::FormerCount)
 //! ```
 //!
 //! A lock belongs to an open file description, and so to every process that holds the descriptor: the
@@ -15,6 +16,7 @@
 mod claim;
 mod cleaner;
 mod file;
+mod functions;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -34,6 +36,7 @@ use claim::release;
 pub use cleaner::clean_up_after;
 use cleaner::{Cleaner, CleanupList};
 use file::{LockFile, until_timeout};
+pub(crate) use functions::{FunctionLock, FunctionLocks};
 
 /// Attempts in the race with a run that ends.
 const TRIES: usize = 10;
@@ -102,6 +105,18 @@ impl RunLock {
         let held = claim::lock_router(&self.base, &self.cleanup_list, router, &mut until_timeout())?;
         self.routers.insert(router.to_owned(), held);
         Ok(())
+    }
+
+    /// Calls `work` for each of these names that no run has, while it is held. Waits for remains of killed runs, for all names together as
+    /// long as a start does.
+    pub(crate) fn each_free<'n>(&self, names: impl Iterator<Item = &'n str>, mut work: impl FnMut(&'n str)) {
+        let mut wait = until_timeout();
+        for name in names {
+            let held = claim::lock_router(&self.base, &self.cleanup_list, name, &mut wait);
+            let Ok(held) = held else { continue };
+            work(name);
+            release([(name.to_owned(), held)].into(), &self.cleanup_list);
+        }
     }
 
     /// Claims those of these names that are not held, to be taken by a thread.
@@ -201,9 +216,9 @@ impl RunLock {
         Ok(self.run().context("a run has a folder")?.1.join("lxc"))
     }
 
-    /// Directory of the records of numbers of virtual functions that runs have changed.
-    pub(crate) fn functions(&self) -> PathBuf {
-        self.base.join("functions")
+    /// Locks on virtual functions, in the directory of the records of numbers of functions that runs have changed.
+    pub(crate) fn functions(&self) -> FunctionLocks {
+        FunctionLocks::new(self.base.join("functions"), self.cleanup_list.clone())
     }
 
     /// Releases the names of all routers but these.

@@ -8,6 +8,7 @@ use config::Plan;
 use host::references;
 
 use super::Options;
+use super::kernels::leftovers;
 use super::run_lock::RunLock;
 use super::thread_placement::{self, Planned};
 
@@ -23,11 +24,12 @@ pub(super) struct Running {
 }
 
 impl Running {
-    /// Reads a file and checks whether this host can run it. Also returns a line that lists what runs as a
-    /// process for want of KVM, and the placement of its threads.
+    /// Reads a file, removes what killed runs have left of its kernel routers, and checks whether this host can run it. Also returns a
+    /// line that lists what runs as a process for want of KVM, and the placement of its threads.
     pub(super) fn read(file: &Path, now: Instant) -> Result<(Self, Option<String>, Planned)> {
         let (text, file) = (config::text(file)?, file.display().to_string());
         let mut plan = config::parse(&text, &file)?;
+        leftovers::remove(&plan);
         let facts = host::facts(&plan);
         let errors = plan.check_host(&facts).and(references::faults(&plan, None));
         if !errors.is_empty() {

@@ -1,6 +1,7 @@
 //! Interfaces of the host: those that a router takes come home, and what it made goes.
 
-use support::{Running, Signal, Traces, alone};
+use rustix::process::{Pid, kill_process};
+use support::{Process, Running, Signal, Traces, alone, children_of};
 
 use super::*;
 
@@ -31,12 +32,13 @@ impl Home {
     }
 
     fn launch(&self, text: &str) -> Running {
-        self.launch_by(self.home.command(RINGROAD), text)
+        self.launch_by(self.home.command(RINGROAD), ("file.toml", text))
     }
 
-    fn launch_by(&self, mut command: Command, text: &str) -> Running {
-        std::fs::write(self.folder.path().join("file.toml"), text).expect("written");
-        command.current_dir(self.folder.path()).args(["run", "--log", "text", "file.toml"]);
+    /// Starts a run of a file with this name and text.
+    fn launch_by(&self, mut command: Command, (file, text): (&str, &str)) -> Running {
+        std::fs::write(self.folder.path().join(file), text).expect("written");
+        command.current_dir(self.folder.path()).args(["run", "--log", "text", file]);
         Running::start(&mut command).expect("it starts")
     }
 
@@ -46,7 +48,7 @@ impl Home {
 
     /// Starts a run whose network namespaces `ip netns` shows here.
     fn start_with_names(&self, text: &str) -> Running {
-        Self::up(self.launch_by(self.home.command_with_names(RINGROAD), text))
+        Self::up(self.launch_by(self.home.command_with_names(RINGROAD), ("file.toml", text)))
     }
 
     fn up(mut run: Running) -> Running {
@@ -137,6 +139,72 @@ fn what_somebody_pulls_out_or_takes_away_is_there_again() {
     assert_eq!(Traces::left(&traces, PATIENCE), [""; 0]);
 }
 
+/// SIGSTOP keeps the cleaner from its work, and from being replaced, until it is killed as well.
+#[test]
+fn what_a_run_and_its_cleaner_have_left_comes_home_with_the_next_one() {
+    support::needs!(Root, Tun, Program("ip"), Program("nsenter"));
+    let _turn = alone();
+    let traces = Traces::now();
+    let home = Home::new();
+    let before = home.interfaces();
+    let mut run = home.start_with_names(EVERYTHING);
+    let now = home.interfaces();
+    let mut second = home.launch_by(home.home.command_with_names(RINGROAD), ("second.toml", EVERYTHING));
+    let done = second.wait(PATIENCE).expect("it ends");
+    assert!(!done.status.success(), "{}", done.stderr);
+    assert_eq!(names(&home.interfaces()), names(&now), "the first run keeps what it has");
+    let is_cleaner = |child: &&Process| child.words.get(1).is_some_and(|verb| verb == "cleaner");
+    let children = children_of(run.id());
+    let cleaner = children.iter().find(is_cleaner).expect("it has one");
+    let cleaner = Pid::from_raw(cleaner.id.cast_signed()).expect("an id");
+    kill_process(cleaner, Signal::STOP).expect("signalled");
+    run.signal(Signal::KILL).expect("signalled");
+    run.wait(PATIENCE).expect("it ends");
+    kill_process(cleaner, Signal::KILL).expect("signalled");
+    // Until its data plane has ended too, the next run takes another user, and nobody would remove the lock on the first one.
+    wait_for(|| children.iter().all(|child| Process::look(child.id).is_none()).then_some(()));
+    let left = home.interfaces();
+    assert!(names(&left).contains(&"t39v") && !names(&left).contains(&"t39l"), "{left:#?}");
+    let mut next = home.start_with_names(EVERYTHING);
+    next.signal(Signal::TERM).expect("signalled");
+    let done = next.wait(PATIENCE).expect("it ends");
+    assert!(done.status.success(), "{}", done.stderr);
+    home.is_as_it_was(&before);
+    drop(home);
+    assert_eq!(Traces::left(&traces, PATIENCE), [""; 0]);
+}
+
+#[test]
+fn of_two_runs_that_take_one_interface_at_once_one_has_it() {
+    support::needs!(Root, Tun, Program("ip"), Program("nsenter"));
+    let _turn = alone();
+    let traces = Traces::now();
+    let home = Home::new();
+    let before = home.interfaces();
+    let launch = |name: &str| {
+        let text = format!(
+            "[[router]]\nname = \"{name}\"\nengine = \"kernel\"\n\
+             [[router.nic]]\nname = \"moved\"\nattach = \"link:t39l\"\naddress = \"203.0.113.1/24\"\nmtu = 1300\n"
+        );
+        home.launch_by(home.home.command(RINGROAD), (&format!("{name}.toml"), &text))
+    };
+    let mut runs = ["t39", "t39b"].map(launch);
+    let lost = wait_for(|| runs.iter_mut().position(|run| run.ended().expect("it can be asked")));
+    let [first, second] = runs;
+    let (mut lost, mut has) = if lost == 0 { (first, second) } else { (second, first) };
+    let done = lost.wait(PATIENCE).expect("it has ended");
+    let refusals = done.stderr.lines().filter(|line| line.contains("t39l"));
+    assert!(!done.status.success() && refusals.count() == 1, "{}", done.stderr);
+    has.wait_for_line(PATIENCE, |line| line.contains("is up after")).expect("it comes up");
+    assert!(!names(&home.interfaces()).contains(&"t39l"), "a router has it");
+    has.signal(Signal::TERM).expect("signalled");
+    let done = has.wait(PATIENCE).expect("it ends");
+    assert!(done.status.success(), "{}", done.stderr);
+    home.is_as_it_was(&before);
+    drop(home);
+    assert_eq!(Traces::left(&traces, PATIENCE), [""; 0]);
+}
+
 #[test]
 fn what_cannot_be_had_is_one_line_and_nothing_is_left() {
     support::needs!(Root, Tun, Program("ip"), Program("nsenter"));
@@ -155,7 +223,8 @@ fn what_cannot_be_had_is_one_line_and_nothing_is_left() {
         ("\"veth:t39v\"", "\"veth:t39x\"\nnetns = \"nobody\"", "there is no namespace \"nobody\""),
     ] {
         let done = home.launch(&EVERYTHING.replacen(from, to, 1)).wait(PATIENCE).expect("it ends");
-        assert!(!done.status.success() && done.stderr.contains(line), "{line}: {}", done.stderr);
+        let told = done.stderr.lines().filter(|told| told.contains(line)).count();
+        assert!(!done.status.success() && told == 1, "{line}: {}", done.stderr);
         assert_eq!(home.interfaces(), taken, "{line}");
     }
     home.home.ip(&["link", "delete", "t39v"]).expect("deleted");
@@ -163,7 +232,8 @@ fn what_cannot_be_had_is_one_line_and_nothing_is_left() {
     let text = EVERYTHING.replace("name = \"t39\"", &format!("name = \"{}\"", own.name()));
     if own.name().len() <= 14 {
         let done = home.launch(&text).wait(PATIENCE).expect("it ends");
-        assert!(!done.status.success() && done.stderr.contains(own.name()), "{}", done.stderr);
+        let line = format!("there is a network namespace `{}` already", own.name());
+        assert!(!done.status.success() && done.stderr.contains(&line), "{}", done.stderr);
         own.ip(&["link", "show"]).expect("it is there");
     }
     home.is_as_it_was(&before);

@@ -92,6 +92,16 @@ fn a_step_says_what_was_and_what_is_to_be() {
 }
 
 #[test]
+fn an_interface_that_another_run_has_taken_meanwhile_is_one_line() {
+    let (interface, origin) = ("wan".to_owned(), Origin::Moved { link: "eth5".to_owned() });
+    let step = Step::Add(Object::Interface(NewInterface { interface, origin, mac: None, mtu: None }));
+    let refusal = Refusal::Kernel(rustix::io::Errno::NODEV.into());
+    let line = Error::of_step("edge", &step, refusal).to_string();
+    let why = "the host has no interface `eth5`, or another router has taken it";
+    assert_eq!(line, format!("router `edge`: {step}: {why}"));
+}
+
+#[test]
 fn a_kernel_without_vrfs_is_one_line() {
     let (interface, origin) = ("red".to_owned(), Origin::Vrf { table: 7 });
     let vrf = Step::Add(Object::Interface(NewInterface { interface, origin, mac: None, mtu: None }));

@@ -122,7 +122,7 @@ fn when_somebody_cleans_up_after_it() {
     let router = std::mem::ManuallyDrop::new(host.start(edge(&name("killed"))).expect("started"));
     assert_moved(&host, &router);
     let told = host.told.last().expect("somebody was told").clone();
-    assert_eq!(Leftover::find(&name("killed")).expect("found"), Some(told.clone()));
+    assert_eq!(Leftover::find(&name("killed"), &host.home).expect("found"), Some(told.clone()));
     told.remove(&host.home).expect("taken away");
     assert_home(&host, &before);
     assert!(Namespace::open_named(&name("killed")).is_err());
@@ -141,6 +141,21 @@ fn when_it_is_started_again_and_nobody_has_cleaned_up() {
     assert_home(&host, &before);
     let found = Namespace::open_named(&name("again")).expect("named").id().expect("an id");
     assert_eq!(found, router.namespace().id().expect("an id"));
+}
+
+#[test]
+fn when_another_router_has_wanted_it_meanwhile() {
+    support::needs!(Root);
+    let mut host = Host::new(&[]);
+    let before = host.pair("eth5", "far");
+    let router = host.start(edge(&name("first"))).expect("started");
+    let refused = host.start(edge(&name("second"))).expect_err("the other one has it").to_string();
+    let why = "the host has no interface `eth5`, or another router has taken it";
+    assert_eq!(refused, format!("router `edge`: looking at `eth5` of the host: {why}"));
+    assert!(Namespace::open_named(&name("second")).is_err());
+    assert_moved(&host, &router);
+    router.end().expect("ended");
+    assert_home(&host, &before);
 }
 
 #[test]

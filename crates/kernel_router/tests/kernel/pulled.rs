@@ -3,7 +3,7 @@
 use std::mem::ManuallyDrop;
 use std::os::fd::AsFd;
 
-use kernel_router::{Error, Mode, Origin, PeerNamespace, Router, RouterConfig, Surroundings};
+use kernel_router::{Error, Leftover, Mode, Origin, PeerNamespace, Router, RouterConfig, Surroundings};
 use netlink::{Kind, Link, Settings};
 use netns::{Namespace, unpublish};
 
@@ -91,6 +91,9 @@ fn a_pair_that_was_pulled_out_is_deleted_after_a_sigkill() {
         let killed = ManuallyDrop::new(host.start(wanted()).expect("started"));
         pull(&killed, &elsewhere);
         let told = host.told.last().expect("somebody was told").clone();
+        let found = Leftover::find(&name("lost"), &host.home).expect("found").expect("it is left");
+        let is_on_host = at == PeerNamespace::Home;
+        assert_eq!(found.pairs, if is_on_host { told.pairs.clone() } else { Vec::new() });
         let router = host.start(wanted()).expect("started");
         assert!(has(&outside, "outside") && !has(&theirs, "wan"));
         // A cleaner that is late leaves the pair of that run alone.
@@ -137,6 +140,13 @@ fn a_name_that_is_removed_is_given_again() {
     drop(theirs);
     assert_eq!(host.repair(&mut router), 0);
     assert!(router.is_named());
+    // What a killed router of this name has left is removed; its own pair, which has the same alias, stays.
+    unpublish(&name("nameless"), id).expect("removed");
+    let left = Namespace::new().expect("a namespace");
+    left.netlink().expect("a socket").set_link("lo", &Settings::default().alias("ringroad")).expect("set");
+    left.publish(&name("nameless")).expect("published").keep();
+    assert_eq!(host.repair(&mut router), 0);
+    assert!(router.is_named() && has(&host.kernel(), "outside"));
     router.end().expect("ended");
     assert!(Namespace::open_named(&name("nameless")).is_err());
 }

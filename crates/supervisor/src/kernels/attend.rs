@@ -78,11 +78,15 @@ impl Supervisor {
     fn saw(&mut self, name: &str, seen: Result<Seen>, now: Instant) {
         let Some(router) = self.forwarding(name) else { return };
         let Some(forwarder) = self.kernels.forwarders.get_mut(name) else { return };
+        // A change that is under way may end it, or make it another one.
+        let may_be_repaired = !self.changes.holds_processes();
         let mut has_other_threads = false;
         let (lines, is_ill) = match seen {
             Ok(seen) => {
                 let lines = news(&router, &forwarder.seen, &seen);
                 let is_ill = seen.lacks_any();
+                // A change may have created it again.
+                forwarder.has_failed = false;
                 has_other_threads = forwarder.seen.threads != seen.threads;
                 forwarder.seen = seen;
                 (lines, is_ill)
@@ -90,13 +94,13 @@ impl Supervisor {
             Err(error) => {
                 forwarder.seen.threads.clear();
                 forwarder.seen.network = None;
-                forwarder.has_failed = true;
-                forwarder.reason = Some(format!("{error:#}"));
-                (Vec::new(), router.restart == config::Restart::Always)
+                let is_new = may_be_repaired && !std::mem::replace(&mut forwarder.has_failed, true);
+                let why = format!("{error:#}");
+                let told = is_new.then(|| (Kind::Failed, why.clone()));
+                forwarder.reason = Some(why);
+                (Vec::from_iter(told), router.restart == config::Restart::Always)
             }
         };
-        // A change that is under way may end it, or make it another one.
-        let may_be_repaired = !self.changes.holds_processes();
         if !is_ill {
             forwarder.trouble = None;
         } else if may_be_repaired

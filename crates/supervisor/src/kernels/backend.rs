@@ -7,7 +7,7 @@ mod functions;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -26,8 +26,9 @@ use super::network::Network;
 use super::plan::Spec;
 use super::rate_limit::RateLimit;
 use crate::resources::patient_open::LEFT_OVER;
+use crate::run_lock::FunctionLocks;
 use counter_names::ledger_name;
-use functions::{Claims, Functions, HostPorts, links, renew};
+use functions::{Claimed, Claims, Functions, HostPorts, links, renew};
 
 /// Interval between two attempts while waiting for the cleaner.
 const LOOK: Duration = Duration::from_millis(5);
@@ -49,8 +50,8 @@ pub(crate) enum Remains<'r> {
     Kernel(&'r Leftover),
     /// A container.
     Container(&'r OrphanedContainer),
-    /// The former settings of a claimed virtual function.
-    Function(&'r FormerSettings),
+    /// The former settings of a claimed virtual function, and the path of the lock on it.
+    Function(&'r FormerSettings, &'r Path),
     /// The former number of virtual functions of a port.
     Count(&'r CountRecord),
 }
@@ -173,7 +174,7 @@ impl RunningRouter {
         } else {
             (router.end(), stop(container))
         };
-        let given: Vec<_> = claims.into_iter().map(|(_, claim)| claim.restore()).collect();
+        let given: Vec<_> = claims.into_iter().map(Claimed::restore).collect();
         ended?;
         stopped?;
         given.into_iter().try_for_each(|given| Ok(given?))
@@ -181,10 +182,9 @@ impl RunningRouter {
 }
 
 impl HostBackend {
-    /// Starts without routers. Containers get their directories in `folder`. Numbers of virtual functions are recorded in
-    /// `records`, which other runs use as well.
-    pub(crate) fn new(journal: Journal, folder: PathBuf, records: PathBuf) -> Self {
-        Self::with_functions(journal, folder, Functions::new(Box::new(HostPorts), records))
+    /// Starts without routers. Containers get their directories in `folder`. Other runs use the `locks` on virtual functions as well.
+    pub(crate) fn new(journal: Journal, folder: PathBuf, locks: FunctionLocks) -> Self {
+        Self::with_functions(journal, folder, Functions::new(Box::new(HostPorts), locks))
     }
 
     fn with_functions(journal: Journal, folder: PathBuf, functions: Functions) -> Self {

@@ -6,7 +6,7 @@
 //! belongs to descriptors and disappears with them.
 
 use std::fmt;
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -22,7 +22,7 @@ use netns::Namespace;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use uplink::Undo;
 
-use super::file::{clean_up_all, is_taken_over, until_long_timeout};
+use super::file::{clean_up_all, is_taken_over, take_left, until_long_timeout, until_timeout};
 use crate::kernels::backend::Remains;
 
 mod list;
@@ -43,8 +43,8 @@ const SCHEDULE: u8 = b's';
 const KERNEL: u8 = b'k';
 /// Prefix of a container's entry: the path of a lock and, after line feeds, its name and its [`lxc::OrphanedContainer`].
 const CONTAINER: u8 = b'c';
-/// Prefix of a virtual function's entry: the path of a lock and, after line feeds, its PCI address and the [`sriov::FormerSettings`] with its
-/// former settings.
+/// Prefix of a virtual function's entry: the path of the lock on it and, after line feeds, its PCI address and the
+/// [`sriov::FormerSettings`] with its former settings.
 const FUNCTION: u8 = b'v';
 /// Prefix of the entry of a port's number of virtual functions: the path of a lock and, after line feeds, the port's PCI address and its
 /// [`sriov::CountRecord`].
@@ -129,17 +129,19 @@ impl CleanupList {
         }
     }
 
-    /// Records what exists of a kernel router now, to be removed when the process is dead.
+    /// Records what exists of a kernel router now, to be removed when the process is dead. It goes with `lock`, except for a virtual
+    /// function, which goes with its own.
     pub(super) fn add_rest(&self, lock: &Path, rest: &Remains<'_>) {
-        let (what, name, text) = match rest {
+        let (lock, what, name, text) = match rest {
             Remains::Kernel(leftover) => {
-                (KERNEL, leftover.published.clone().unwrap_or_default(), serde_json::to_string(leftover))
+                let name = leftover.published.clone().unwrap_or_default();
+                (lock, KERNEL, name, serde_json::to_string(leftover))
             }
-            Remains::Container(left) => (CONTAINER, left.name.clone(), serde_json::to_string(left)),
-            Remains::Function(former) => {
-                (FUNCTION, former.address.to_string(), serde_json::to_string(former))
+            Remains::Container(left) => (lock, CONTAINER, left.name.clone(), serde_json::to_string(left)),
+            Remains::Function(former, own) => {
+                (*own, FUNCTION, former.address.to_string(), serde_json::to_string(former))
             }
-            Remains::Count(record) => (COUNT, record.port.to_string(), serde_json::to_string(record)),
+            Remains::Count(record) => (lock, COUNT, record.port.to_string(), serde_json::to_string(record)),
         };
         if let Ok(text) = text {
             self.note_with(what, lock, format!("{name}\n{text}").as_bytes());
@@ -284,6 +286,8 @@ pub fn clean_up_after(parent: u32) -> Result<()> {
     let _ = rustix::process::setsid();
     let _ = rustix::thread::set_name(c"ringroad/clean");
     let list = List::hear(io::stdin().lock()).context("cannot hear the other process")?;
+    // Held until their settings are restored: a run that claims one meanwhile would take those of the dead run for the former ones.
+    let functions = locked_functions(&list, parent);
     // What another run of this name starts from now on is not of the dead one.
     let of_containers = |(lock, left): (PathBuf, OrphanedContainer)| (lock, left.monitors_now(), left);
     let containers: Vec<_> = list.containers().into_iter().map(of_containers).collect();
@@ -301,20 +305,29 @@ pub fn clean_up_after(parent: u32) -> Result<()> {
             let _ = fs::remove_dir(&left.home);
         }
     }
-    restore_functions(&list.functions(), &list.counts());
+    restore_functions(functions, &list.counts());
     clean_up_all(list.locks().collect(), parent, &mut until_long_timeout());
     Ok(())
 }
 
-/// Restores the ports' former settings and numbers of virtual functions. Their interfaces have been returned to the host by now.
-fn restore_functions(formers: &[sriov::FormerSettings], counts: &[sriov::CountRecord]) {
-    if formers.is_empty() && counts.is_empty() {
+/// Takes the locks on the virtual functions of the dead process, except for those that another run has by now.
+fn locked_functions(list: &List, dead: u32) -> Vec<(File, sriov::FormerSettings)> {
+    let mut wait = until_timeout();
+    let lock = |(path, former): (PathBuf, _)| Some((take_left(&path, dead, &mut wait)?, former));
+    list.functions().into_iter().filter_map(lock).collect()
+}
+
+/// Restores the ports' former settings and numbers of virtual functions, and releases the functions. Their interfaces have been returned
+/// to the host by now.
+fn restore_functions(locked: Vec<(File, sriov::FormerSettings)>, counts: &[sriov::CountRecord]) {
+    if locked.is_empty() && counts.is_empty() {
         return;
     }
     let sysfs = sriov::Sysfs::here();
     if let Ok(kernel) = netlink::Netlink::open() {
-        formers.iter().for_each(|former| drop(sriov::restore(&sysfs, &kernel, former)));
+        locked.iter().for_each(|(_, former)| drop(sriov::restore(&sysfs, &kernel, former)));
     }
+    drop(locked);
     counts.iter().for_each(|record| drop(record.restore(&sysfs)));
 }
 

@@ -26,6 +26,9 @@ const TRIES: usize = 100;
 /// periods, one after the other, which took 12 s on a host whose CPUs had three times the work they could do.
 /// Not longer, since a start does not heed Ctrl-C meanwhile, and the end of a run waits for a thread that takes names.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// Time limit for the cleaner of a killed run to restore virtual functions, for all those of a router together. Short, since the same task
+/// may start a container after that, and the end of a run waits for it.
+const SHORT_PATIENCE: Duration = Duration::from_secs(5);
 /// Time limit of a cleaner for such remains; it has nothing else to do. A process that the kernel has not ended by then stays for ever.
 const LONG_PATIENCE: Duration = Duration::from_secs(600);
 /// Time limit of a cleaner for removing all that goes with one lock, which it holds meanwhile. A killed process releases its locks first,
@@ -41,6 +44,11 @@ const _: () = assert!(PATIENCE.as_secs() + LEFT_OVER.as_secs() < THREADS_GRACE.a
 /// Returns a function that sleeps briefly at each call, and returns false once a start has waited long enough.
 pub(super) fn until_timeout() -> impl FnMut() -> bool {
     until(PATIENCE)
+}
+
+/// Returns such a function with the time limit for virtual functions.
+pub(super) fn until_short_timeout() -> impl FnMut() -> bool {
+    until(SHORT_PATIENCE)
 }
 
 /// Returns such a function with the time limit of a cleaner.
@@ -124,8 +132,7 @@ fn remove(path: &Path) {
 pub(super) fn clean_up(path: &Path, dead: u32, rubbish: &[CleanupItem]) -> bool {
     let Ok(mut file) = File::open(path) else { return true };
     let Ok(lock) = file.try_clone() else { return true };
-    let mut is_dead =
-        || holder(&mut file).is_none_or(|pid| pid.as_raw_nonzero().get().unsigned_abs() == dead);
+    let mut is_dead = || holder(&mut file).is_none_or(|pid| is_number(pid, dead));
     if let Ok(false) = try_lock(&lock, path) {
         return !is_dead();
     }
@@ -136,6 +143,22 @@ pub(super) fn clean_up(path: &Path, dead: u32, rubbish: &[CleanupItem]) -> bool 
         remove(path);
     }
     true
+}
+
+/// Takes the lock at `path` that the process `dead` has left. Waits as long as `wait` returns true for the kernel, which may not have closed
+/// all descriptors of that process yet. `None`: another process has the lock. The file still names the dead one, so that a run that wants
+/// the lock waits. Closing the returned file releases the lock.
+pub(super) fn take_left(path: &Path, dead: u32, wait: &mut dyn FnMut() -> bool) -> Option<File> {
+    let mut file = File::open(path).ok()?;
+    let is_dead = |pid: Pid| is_number(pid, dead);
+    while !try_lock(&file, path).ok()? {
+        let is_dying = holder(&mut file).is_some_and(is_dead);
+        if !(is_dying && wait()) {
+            return None;
+        }
+    }
+    let is_left = holder(&mut file).is_some_and(is_dead) && matches!(is_at(&file, path), Ok(true));
+    is_left.then_some(file)
 }
 
 /// Does this for each lock, as long as `wait` returns true: if a process of the dead one never ends, what belongs to its lock stays,
@@ -153,10 +176,17 @@ pub(super) fn clean_up_all(
     }
 }
 
+/// Returns true if a living process has the lock at `path`. A left-over file may name a process that has got the number of a dead one; the
+/// lock itself is tried last, since who takes it at that moment would be refused.
+pub(super) fn is_held(path: &Path) -> bool {
+    let Ok(mut file) = File::open(path) else { return false };
+    holder(&mut file).is_some_and(is_alive) && matches!(try_lock(&file, path), Ok(false))
+}
+
 /// Returns true if another process than `dead` has taken the lock at `path` since.
 pub(super) fn is_taken_over(path: &Path, dead: u32) -> bool {
     let holder = File::open(path).ok().and_then(|mut file| holder(&mut file));
-    holder.is_some_and(|pid| pid.as_raw_nonzero().get().unsigned_abs() != dead)
+    holder.is_some_and(|pid| !is_number(pid, dead))
 }
 
 /// Opens the file, and makes it and its folder if needed; `None` if the folder vanished in between.
@@ -202,6 +232,10 @@ fn holder(file: &mut File) -> Option<Pid> {
     file.rewind().ok()?;
     file.take(32).read_to_string(&mut text).ok()?;
     Pid::from_raw(text.trim().parse().ok()?)
+}
+
+fn is_number(pid: Pid, number: u32) -> bool {
+    pid.as_raw_nonzero().get().unsigned_abs() == number
 }
 
 fn is_alive(pid: Pid) -> bool {

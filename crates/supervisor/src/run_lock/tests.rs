@@ -6,7 +6,7 @@ use rustix::fs::{FlockOperation, flock};
 
 use super::RunLock;
 use super::cleaner::CleanupItem;
-use super::file::{LockFile, clean_up, clean_up_all, is_taken_over};
+use super::file::{LockFile, clean_up, clean_up_all, is_held, is_taken_over, take_left};
 
 #[test]
 fn a_name_is_held_once_and_free_after() {
@@ -159,6 +159,65 @@ fn who_waits_for_the_rest_of_a_killed_run_gives_up() {
     assert_eq!(error.to_string(), "edge is running (pid 999999999)");
     assert!(!clean_up(&path, 999_999_999, &[]));
     assert!(path.exists(), "somebody still has it");
+}
+
+#[test]
+fn a_cleaner_takes_what_the_dead_process_had_and_who_wants_it_waits() {
+    let base = tempfile::tempdir().expect("a folder");
+    let path = base.path().join("functions/0000:01:10.0");
+    let take_at_once = |dead: u32| take_left(&path, dead, &mut || false);
+    assert!(take_at_once(999_999_999).is_none(), "there is no lock");
+    drop(left_over(&path));
+    assert!(take_at_once(17).is_none(), "it is that of another process");
+    let (mut rest, mut waits) = (Some(left_over(&path)), 0);
+    assert!(take_at_once(999_999_999).is_none(), "it is held");
+    assert!(take_left(&path, 17, &mut || panic!("another process has it")).is_none());
+    // The kernel has not closed all descriptors of the dead process yet.
+    let mut until_the_second = || {
+        waits += 1;
+        rest.take_if(|_| waits == 2);
+        true
+    };
+    let mut left = take_left(&path, 999_999_999, &mut until_the_second);
+    assert!(left.is_some());
+    assert_eq!(std::mem::take(&mut waits), 2);
+    let mut until_the_third = || {
+        waits += 1;
+        left.take_if(|_| waits == 3);
+        true
+    };
+    let lock = LockFile::take(&path, "held", &mut until_the_third).expect("free in the end");
+    assert_eq!(waits, 3);
+    assert!(take_at_once(999_999_999).is_none(), "another run has it");
+    drop(lock);
+}
+
+#[test]
+fn a_lock_is_held_by_who_has_it_and_not_by_a_number() {
+    let base = tempfile::tempdir().expect("a folder");
+    let path = base.path().join("functions/0000:01:10.0");
+    assert!(!is_held(&path), "there is no lock");
+    let lock = LockFile::take(&path, "held", &mut || false).expect("free");
+    assert!(is_held(&path));
+    drop(lock);
+    assert!(!is_held(&path));
+    drop(left_over(&path));
+    fs::write(&path, format!("{}\n", std::process::id())).expect("the number of a living process");
+    assert!(!is_held(&path), "nobody has locked it");
+}
+
+#[test]
+fn names_that_no_run_has_are_held_one_by_one() {
+    let base = tempfile::tempdir().expect("a folder");
+    let edge = RunLock::unguarded(base.path()).with(["edge"]).expect("a free name");
+    let mut done = Vec::new();
+    RunLock::unguarded(base.path()).each_free(["edge", "core", "west"].into_iter(), |name| {
+        assert!(RunLock::unguarded(base.path()).with([name]).is_err(), "it is held meanwhile");
+        done.push(name);
+    });
+    assert_eq!(done, ["core", "west"]);
+    drop(edge);
+    assert_eq!(fs::read_dir(base.path()).expect("the folder").count(), 0, "nothing is left");
 }
 
 #[test]

@@ -84,6 +84,11 @@ impl FakeBackend {
         self.script().gone.insert(nic.to_owned());
     }
 
+    /// Ends a router without being asked to.
+    pub(crate) fn die(&self, router: &str) {
+        self.script().running.remove(router);
+    }
+
     /// Removes the name of a router's namespace.
     pub(crate) fn unname(&self, router: &str) {
         self.script().nameless.insert(router.to_owned());

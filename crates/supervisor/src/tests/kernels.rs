@@ -284,6 +284,26 @@ fn one_that_cannot_be_made_anew_is_tried_again() {
 }
 
 #[test]
+fn one_that_has_ended_is_told_of_once_and_made_again_unless_its_file_says_never() {
+    for (restart, again) in [("always", &["make edge"][..]), ("never", &[][..])] {
+        let key = format!("engine = \"kernel\"\nrestart = \"{restart}\"\n");
+        let mut stage = Stage::up(&BOTH.replace("engine = \"kernel\"\n", &key));
+        assert_eq!(until(&mut stage, "make edge"), ["make edge"]);
+        stage.until(|stage| stage.supervisor().kernel_is_seen("edge"));
+        stage.kernel.die("edge");
+        for _ in 0..3 {
+            stage.after(SECOND).expect("it goes on");
+            stage.until(|stage| stage.lines("it is not there").len() == 1);
+            stage.until(|stage| stage.supervisor().kernels_rest());
+            stage.turn().expect("it goes on");
+        }
+        assert_eq!(stage.kernel.done(), again, "{restart}");
+        let is_again = !again.is_empty();
+        assert_eq!(stage.lines("its namespace was created again").len(), usize::from(is_again));
+    }
+}
+
+#[test]
 fn a_thread_that_dies_costs_the_change_and_nothing_else() {
     let mut stage = up();
     stage.until(|stage| stage.supervisor().kernel_is_seen("edge"));

@@ -21,8 +21,8 @@ const TRIALS: usize = 100;
 const MOST: usize = 400;
 /// Interval between two probes, which is also the error of a trial.
 const EVERY: Duration = Duration::from_micros(50);
-/// Timeout for the first frame.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Timeout for the first frame: a Linux guest boots in seconds.
+const PATIENCE: Duration = Duration::from_secs(60);
 /// Set-ups whose outer interfaces persist when the router stops.
 const STANDS: [Stand; 2] = [Stand::KERNEL_MACVLAN, Stand::KERNEL_BRIDGE];
 

@@ -35,8 +35,10 @@ const HALF: f64 = 0.5;
 /// Durations of that load: before the measurement begins, and the shortest measurement.
 const LEAD: Duration = Duration::from_millis(250);
 const STEP: Duration = Duration::from_secs(1);
-/// Number of routers that the memory of one is averaged over, and number of starts for their median.
+/// Number of routers that the memory of one is averaged over: fewer Linux guests, each of which needs much.
 const ROUTERS: usize = 10;
+const GUESTS: usize = 3;
+/// Number of starts, of which the median is told.
 const STARTS: usize = 10;
 /// Two routers, the second one overloaded.
 const OVERLOAD: Overload = Overload { routers: 2, overloaded: 1 };
@@ -55,7 +57,8 @@ pub(in crate::experiments) fn cases(options: &Options) -> Result<Vec<Case>> {
 }
 
 fn measure((stand, starting): (Stand, Stand), options: &Options, cpu: usize) -> Result<Sample> {
-    let options = &if stand.by.is_linux_guest() { with_files(options)? } else { options.clone() };
+    let is_linux = stand.by.is_linux_guest();
+    let options = &if is_linux { with_files(options)? } else { options.clone() };
     let mut more = ExtraFigures::default();
     let rate = stand.with_routers(options, &[cpu], |room| {
         let rate = best(room)?;
@@ -67,7 +70,7 @@ fn measure((stand, starting): (Stand, Stand), options: &Options, cpu: usize) -> 
     let starts = starting.with_routers(options, &[cpu], |room| Trials::of(room, STARTS))?;
     more.extend([
         ("kept", isolated.value),
-        ("memory_mib", memory::each(stand, options, cpu, ROUTERS)?),
+        ("memory_mib", memory::each(stand, options, cpu, if is_linux { GUESTS } else { ROUTERS })?),
         ("start_ms", starts.percentile(50)),
     ]);
     Ok(Sample { value: rate * 1e-3, packets: isolated.packets, more, ..Sample::default() })

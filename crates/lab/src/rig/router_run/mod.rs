@@ -242,7 +242,7 @@ impl RouterRun {
         }
         let state = file.memory.map_or_else(|| place.join("state"), |memory| memory.0.path.clone());
         let id = text::id(file, &folder.id);
-        let text = text::text(file, &id);
+        let text = text::text(file, &id, place);
         let (run, inside) = match file.by {
             Forwarder::Hand => {
                 let made = (0..routers).map(|router| hand::set_up(&netns, file.link, router));

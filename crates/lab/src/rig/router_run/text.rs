@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::net::Ipv4Addr;
+use std::path::Path;
 
 use config::Engine;
 
@@ -44,11 +45,11 @@ fn shortened(id: &str) -> Option<String> {
 }
 
 /// Formats one table for each router; they differ in names, attachments, and the lines of `file.routers`. The text is empty if
-/// the routers are set up by hand.
-pub(super) fn text(file: &File<'_>, id: &str) -> String {
+/// the routers are set up by hand. Files that routers write are in the folder `place`.
+pub(super) fn text(file: &File<'_>, id: &str, place: &Path) -> String {
     let Forwarder::Command(engine) = file.by else { return String::new() };
     let routers = file.routers.iter().enumerate();
-    routers.map(|(at, lines)| router(file, engine, (&name(id, at), at), lines)).collect()
+    routers.map(|(at, lines)| router(file, engine, (&name(id, at), at, place), lines)).collect()
 }
 
 /// MAC address of the n-th router's NIC that corresponds to this one of the first router.
@@ -73,7 +74,7 @@ pub(super) fn tap(side: &str) -> String {
     format!("lab-{side}")
 }
 
-fn router(file: &File<'_>, engine: Engine, (name, at): (&str, usize), lines: &str) -> String {
+fn router(file: &File<'_>, engine: Engine, (name, at, place): (&str, usize, &Path), lines: &str) -> String {
     let options = file.options;
     let table = if file.group.is_some() { "group" } else { "router" };
     let mut text = format!("[[{table}]]\nname = \"{name}\"\nengine = \"{}\"\n", engine.name());
@@ -85,7 +86,7 @@ fn router(file: &File<'_>, engine: Engine, (name, at): (&str, usize), lines: &st
     }
     text.push_str(lines);
     if file.by.is_linux_guest() {
-        text.push_str(&guest::lines(options));
+        text.push_str(&guest::lines(options, (name, place)));
     }
     if options.vcpus > 1 && !engine.is_kernel() {
         let _ = writeln!(text, "vcpus = {}", options.vcpus);

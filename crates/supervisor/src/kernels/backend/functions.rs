@@ -2,18 +2,41 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Error, Result};
 use attach::Function;
 use netlink::Netlink;
-use sriov::{Address, Claim, CountRecord, FormerCount, FormerSettings, FunctionRequest, PortSettings, Sysfs};
+use sriov::{
+    Address, Assigned, Claim, CountRecord, FormerCount, FormerSettings, FunctionRequest, Port, PortSettings,
+    Sysfs,
+};
 
 use super::{HostBackend, Remains};
 use crate::kernels::plan::Spec;
+use crate::run_lock::{FunctionLock, FunctionLocks};
 
-/// Claimed virtual functions of a router, by interface position.
-pub(super) type Claims = Vec<(usize, Claim)>;
+/// Claimed virtual functions of a router.
+pub(super) type Claims = Vec<Claimed>;
+
+/// A claimed virtual function.
+#[derive(Debug)]
+pub(super) struct Claimed {
+    /// Position of its interface in the router.
+    place: usize,
+    claim: Claim,
+    /// Last: another run may take the function when its settings have been restored.
+    _lock: FunctionLock,
+}
+
+impl Claimed {
+    /// Restores the former settings of the function, and releases it. Its interface has been returned before.
+    ///
+    /// # Errors
+    /// The driver refuses.
+    pub(super) fn restore(self) -> Result<(), sriov::Error> {
+        self.claim.restore()
+    }
+}
 
 /// Access to ports with virtual functions: those of the host, or models of a test.
 pub(super) trait Ports: Send {
@@ -42,9 +65,9 @@ impl Ports for HostPorts {
 /// Virtual functions for the routers of a run, and the numbers of functions that the run has changed.
 pub(super) struct Functions {
     ports: Box<dyn Ports>,
-    /// Directory of the records of numbers of functions that runs have changed.
-    records: PathBuf,
-    /// Those of the ports of which this run uses functions.
+    /// Locks on functions; the numbers of functions that runs have changed are recorded in their folder.
+    locks: FunctionLocks,
+    /// Records of the ports of which this run uses functions.
     former_counts: BTreeMap<Address, FormerCount>,
 }
 
@@ -65,9 +88,9 @@ impl HostBackend {
 }
 
 /// Returns the functions that a router holds.
-pub(super) fn held(wanted: &[(usize, Function)], claims: &[(usize, Claim)]) -> Vec<HeldFunction> {
+pub(super) fn held(wanted: &[(usize, Function)], claims: &[Claimed]) -> Vec<HeldFunction> {
     let held = |(place, function): &(usize, Function)| {
-        let former = claims.iter().find(|(of, _)| of == place)?.1.former();
+        let former = claims.iter().find(|claimed| claimed.place == *place)?.claim.former();
         let wish = FunctionRequest { held: Some(former.address), ..function.wish.clone() };
         Some(HeldFunction { wish, port: former.port, number: former.number })
     };
@@ -75,9 +98,9 @@ pub(super) fn held(wanted: &[(usize, Function)], claims: &[(usize, Claim)]) -> V
 }
 
 impl Functions {
-    /// Starts without claims. Numbers of functions are recorded in `records`, which other runs use as well.
-    pub(super) fn new(ports: Box<dyn Ports>, records: PathBuf) -> Self {
-        Self { ports, records, former_counts: BTreeMap::new() }
+    /// Starts without claims. Other runs use the locks as well.
+    pub(super) fn new(ports: Box<dyn Ports>, locks: FunctionLocks) -> Self {
+        Self { ports, locks, former_counts: BTreeMap::new() }
     }
 
     /// Claims functions for a router. Other routers of the run keep theirs.
@@ -96,25 +119,73 @@ impl Functions {
         let sysfs = self.ports.sysfs();
         for (_, Function { wish, count, .. }) in wanted {
             let port = match (sysfs.port_of(&wish.interface), count) {
-                (Ok(port), _) => port.address,
+                (Ok(port), _) => port,
                 (Err(_), None) => continue,
                 (Err(refusal), Some(_)) => return Err(refusal.into()),
             };
-            let used = others.iter().filter(|held| held.port == port).map(|held| held.number);
-            self.set_count(&sysfs, (port, *count), &used.collect::<Vec<_>>(), journal)?;
+            // Also those that another run has claimed and not yet moved into its router.
+            let held = port.functions.iter().filter(|function| self.locks.is_held(function.address));
+            let used = others.iter().filter(|held| held.port == port.address).map(|held| held.number);
+            let used: Vec<u32> = used.chain(held.map(|function| function.number)).collect();
+            self.set_count(&sysfs, (port.address, *count), &used, journal)?;
         }
-        let own = wanted.iter().map(|(_, function)| function.wish.clone());
-        let wishes: Vec<FunctionRequest> = others.iter().map(|held| held.wish.clone()).chain(own).collect();
-        let assigned = sriov::assign(&sysfs.ports(), &wishes)?;
         let mut claims = Vec::new();
-        for (place, function) in wanted {
-            let assigned = assigned.iter().find(|assigned| assigned.nic == function.wish.nic);
-            let assigned = assigned.with_context(|| format!("no function for {}", function.wish.nic))?;
-            let mut told = |former: &FormerSettings| journal(Remains::Function(former));
-            let claim = Claim::take(&sysfs, self.ports.settings()?, assigned, &function.wanted, &mut told)?;
-            claims.push((*place, claim));
+        for ((place, function), (assigned, lock)) in
+            wanted.iter().zip(self.assign(sysfs.ports(), wanted, others)?)
+        {
+            let mut told = |former: &FormerSettings| journal(Remains::Function(former, lock.path()));
+            let claim = Claim::take(&sysfs, self.ports.settings()?, &assigned, &function.wanted, &mut told)?;
+            claims.push(Claimed { place: *place, claim, _lock: lock });
         }
         Ok(claims)
+    }
+
+    /// Assigns functions to NICs, in their order, and locks them. A NIC for which any function will do gets one that no other run has
+    /// locked, even if its interface is still here.
+    fn assign(
+        &self,
+        mut ports: Vec<Port>,
+        wanted: &[(usize, Function)],
+        others: &[HeldFunction],
+    ) -> Result<Vec<(Assigned, FunctionLock)>> {
+        let own = wanted.iter().map(|(_, function)| function.wish.clone());
+        let wishes: Vec<FunctionRequest> = others.iter().map(|held| held.wish.clone()).chain(own).collect();
+        let (mut refused, mut wait) = (None::<Error>, FunctionLocks::until_timeout());
+        // Each attempt but the last one finds a function that another run has.
+        loop {
+            let assigned = match (sriov::assign(&ports, &wishes), refused.take()) {
+                (Ok(assigned), _) => assigned,
+                (Err(_), Some(refusal)) => return Err(refusal),
+                (Err(error), None) => return Err(error.into()),
+            };
+            let own = assigned.into_iter().skip(others.len());
+            match self.lock(&ports, own, &mut wait) {
+                Ok(locked) => return Ok(locked),
+                Err((address, refusal)) => {
+                    take_away(&mut ports, address);
+                    refused = Some(refusal);
+                }
+            }
+        }
+    }
+
+    /// Locks functions, all or none. The error has the address of one that is not to be had.
+    fn lock(
+        &self,
+        ports: &[Port],
+        assigned: impl Iterator<Item = Assigned>,
+        wait: &mut dyn FnMut() -> bool,
+    ) -> Result<Vec<(Assigned, FunctionLock)>, (Address, Error)> {
+        let lock = |assigned: Assigned| {
+            let port = ports.iter().find(|port| port.address == assigned.port).map(Port::label);
+            let port = port.unwrap_or_else(|| assigned.port.to_string());
+            let what = format!("virtual function {} of `{port}`", assigned.number);
+            match self.locks.take(assigned.address, &what, wait) {
+                Ok(lock) => Ok((assigned, lock)),
+                Err(refusal) => Err((assigned.address, refusal)),
+            }
+        };
+        assigned.map(lock).collect()
     }
 
     /// Gives a port this number of functions; `None`: it keeps its number. The number from before the first change is restored at the end
@@ -129,7 +200,7 @@ impl Functions {
         let former = match self.former_counts.entry(port) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(place) => {
-                let record = CountRecord { port, folder: self.records.clone() };
+                let record = CountRecord { port, folder: self.locks.folder().to_owned() };
                 // Waits for a run that is restoring the number, which is read after that.
                 let found = FormerCount::find(&record)?;
                 let is_kept = |count: u32| sysfs.read(port).is_none_or(|port| port.count() == count);
@@ -161,8 +232,8 @@ impl Functions {
 ///
 /// # Errors
 /// One line: the port refuses a setting.
-pub(super) fn renew(claims: &mut [(usize, Claim)], spec: &Spec) -> Result<()> {
-    for (place, claim) in claims {
+pub(super) fn renew(claims: &mut [Claimed], spec: &Spec) -> Result<()> {
+    for Claimed { place, claim, .. } in claims {
         let function = spec.functions.iter().find(|(of, _)| *of == *place);
         let inside = spec.wanted.interfaces.get(*place).map_or("", |own| own.name.as_str());
         function.map_or(Ok(()), |(_, function)| claim.renew(&function.wanted, inside))?;
@@ -171,8 +242,14 @@ pub(super) fn renew(claims: &mut [(usize, Claim)], spec: &Spec) -> Result<()> {
 }
 
 /// Interface names of claimed virtual functions, by interface position.
-pub(super) fn links(claims: &[(usize, Claim)]) -> impl Iterator<Item = (usize, String)> {
-    claims.iter().map(|(place, claim)| (*place, claim.interface().to_owned()))
+pub(super) fn links(claims: &[Claimed]) -> impl Iterator<Item = (usize, String)> {
+    claims.iter().map(|claimed| (claimed.place, claimed.claim.interface().to_owned()))
+}
+
+/// Makes a function look as if its interface were in another namespace, which it soon will be: the run that has locked it moves it there.
+fn take_away(ports: &mut [Port], address: Address) {
+    let functions = ports.iter_mut().flat_map(|port| port.functions.iter_mut());
+    functions.filter(|function| function.address == address).for_each(|function| function.interface = None);
 }
 
 #[cfg(test)]

@@ -156,21 +156,15 @@ impl List {
 
     /// Containers, the last one first, each with the lock that it goes with.
     pub(super) fn containers(&self) -> Vec<(PathBuf, OrphanedContainer)> {
-        let of_lock = |held: &Held| {
-            let left = held.rubbish.iter().rev().filter_map(|(what, text)| CleanupItem::read(*what, text));
-            let lock = to_path(&held.lock);
-            let containers = left.filter_map(|rubbish| match rubbish {
-                CleanupItem::Container(left) => Some((lock.clone(), left)),
-                _ => None,
-            });
-            containers.collect::<Vec<_>>()
-        };
-        self.held.iter().rev().flat_map(of_lock).collect()
+        self.found_with_locks(|rubbish| match rubbish {
+            CleanupItem::Container(left) => Some(left),
+            _ => None,
+        })
     }
 
-    /// Virtual functions, the last one first.
-    pub(super) fn functions(&self) -> Vec<sriov::FormerSettings> {
-        self.found(|rubbish| match rubbish {
+    /// Virtual functions, the last one first, each with the lock on it.
+    pub(super) fn functions(&self) -> Vec<(PathBuf, sriov::FormerSettings)> {
+        self.found_with_locks(|rubbish| match rubbish {
             CleanupItem::Function(former) => Some(former),
             _ => None,
         })
@@ -185,8 +179,17 @@ impl List {
     }
 
     fn found<T>(&self, is_one: impl Fn(CleanupItem) -> Option<T>) -> Vec<T> {
-        let told = self.held.iter().rev().flat_map(|held| held.rubbish.iter().rev());
-        told.filter_map(|(what, text)| is_one(CleanupItem::read(*what, text)?)).collect()
+        self.found_with_locks(is_one).into_iter().map(|(_, found)| found).collect()
+    }
+
+    /// Objects, the last one first, each with the lock that it goes with.
+    fn found_with_locks<T>(&self, is_one: impl Fn(CleanupItem) -> Option<T>) -> Vec<(PathBuf, T)> {
+        let told = self.held.iter().rev();
+        let told = told.flat_map(|held| held.rubbish.iter().rev().map(move |rubbish| (&held.lock, rubbish)));
+        let found = told.filter_map(|(lock, (what, text))| {
+            Some((to_path(lock), is_one(CleanupItem::read(*what, text)?)?))
+        });
+        found.collect()
     }
 
     /// Each lock with what goes with it.

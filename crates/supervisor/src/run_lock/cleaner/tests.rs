@@ -86,6 +86,31 @@ fn numbers_of_virtual_functions_are_known_once_by_port() {
 }
 
 #[test]
+fn a_virtual_function_goes_with_the_lock_on_it() {
+    let (cleanup_list, run) = (CleanupList::default(), Path::new("/runs/lab/lock"));
+    cleanup_list.add_lock(run);
+    let former = |number: u32| sriov::FormerSettings {
+        port: "0000:01:00.0".parse().expect("an address"),
+        number,
+        address: format!("0000:01:10.{}", 2 * number).parse().expect("an address"),
+        interface: format!("eth0v{number}"),
+        settings: sriov::FunctionSettings::default(),
+    };
+    let lock = |number: u32| PathBuf::from(format!("/functions/{}", former(number).address));
+    for number in [0, 1] {
+        cleanup_list.add_lock(&lock(number));
+        cleanup_list.add_rest(run, &Remains::Function(&former(number), &lock(number)));
+    }
+    let functions = || {
+        let told = cleanup_list.notes().lines.concat();
+        List::hear(BufReader::new(told.as_slice())).expect("it can be read").functions()
+    };
+    assert_eq!(functions(), [1, 0].map(|number| (lock(number), former(number))));
+    cleanup_list.forget(&lock(1));
+    assert_eq!(functions(), [(lock(0), former(0))], "the other one has been restored");
+}
+
+#[test]
 fn anything_else_is_nothing() {
     for told in [&b""[..], b"\0", b"\0\0", b"x/a\0", b"r/a\0", b"r/a\n/b\0", b"f/a\0", b"l"] {
         assert!(list(told).is_empty(), "{told:?}");

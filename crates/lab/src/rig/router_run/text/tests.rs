@@ -2,11 +2,16 @@ use super::super::{Balancer, GroupShape, Interconnect, Stages, threaded};
 use super::*;
 use crate::experiment::Options;
 
+/// Folder of the files that routers write.
+fn place() -> &'static Path {
+    Path::new("/tmp/room")
+}
+
 #[test]
 fn a_group_has_the_interfaces_of_a_router() {
     let (routers, options) = ([String::new()], Options::default());
     let file = File { group: Some(GroupShape::Parallel(3)), ..File::new(&options, Link::Macvtap, &routers) };
-    let text = text(&file, &id(&file, "l3fffff-12"));
+    let text = text(&file, &id(&file, "l3fffff-12"), place());
     assert!(text.contains("name = \"l2hwcfca\"") && !text.contains("[[router"), "{text}");
     let plan = config::parse(&text, "lab.toml").unwrap();
     assert_eq!((plan.groups.len(), plan.routers.len()), (1, 3));
@@ -24,7 +29,7 @@ fn a_multistage_group_says_what_its_stages_are_joined_by() {
     ] {
         let group = Some(GroupShape::Multistage(Stages::pair(balancer, interconnect)));
         let file = File { group, ..File::new(&options, Link::Macvtap, &routers) };
-        let plan = config::parse(&text(&file, &id(&file, "l3fffff-12")), "lab.toml").unwrap();
+        let plan = config::parse(&text(&file, &id(&file, "l3fffff-12"), place()), "lab.toml").unwrap();
         let config::GroupKind::Multistage(stages) = &plan.groups[0].kind else { panic!("{:?}", plan.groups) };
         assert_eq!((plan.groups[0].members, stages.balancers), (1, 1));
         assert_eq!(stages.balancer == config::Balancer::Vm, balancer == Balancer::Vm);
@@ -53,7 +58,7 @@ fn each_router_has_a_name_interfaces_and_lines_of_its_own() {
     let routers = [String::new(), "pin = { vcpu = \"1\" }\n".to_owned()];
     let options = Options { vcpus: 2, queues: 2, ..Options::default() };
     let file = File { queue_len: Some("35"), ..File::new(&options, Link::Macvtap, &routers) };
-    let text = text(&file, "l7");
+    let text = text(&file, "l7", place());
     for part in ["\"l7a\"", "\"l7b\"", "macvtap:near0", "macvtap:near-1-0", "macvtap:far-1-0", "vcpus = 2"] {
         assert_eq!(text.matches(part).count(), if part == "vcpus = 2" { 2 } else { 1 }, "{part}: {text}");
     }
@@ -71,7 +76,7 @@ fn each_router_has_a_name_interfaces_and_lines_of_its_own() {
 fn of(engine: Engine, link: Link, routers: &[String]) -> String {
     let options = Options { vcpus: 2, queues: 2, ..Options::default() };
     let by = Forwarder::Command(engine);
-    text(&File { by, queue_len: Some("35"), ..File::new(&options, link, routers) }, "l7")
+    text(&File { by, queue_len: Some("35"), ..File::new(&options, link, routers) }, "l7", place())
 }
 
 #[test]
@@ -95,11 +100,12 @@ fn a_linux_guest_sets_itself_up_by_the_words_of_its_command_line() {
     let options = Options { kernel, initrd, ..Options::default() };
     let routers = [String::new(), "pin = { vcpu = \"1\", vhost = \"1\" }\n".to_owned()];
     let by = Forwarder::Command(Engine::Linux);
-    let text = text(&File { by, ..File::new(&options, Link::Tap, &routers) }, "l7");
+    let text = text(&File { by, ..File::new(&options, Link::Tap, &routers) }, "l7", place());
     let plan = config::parse(&text, "lab.toml").unwrap_or_else(|error| panic!("{error}\n{text}"));
     let guests: Vec<_> = plan.routers.iter().filter_map(|router| router.linux.as_ref()).collect();
     assert_eq!(guests.len(), 2);
     assert_eq!(guests[0].kernel.to_str(), Some("/srv/a kernel"));
+    assert_eq!(guests[1].console, Some(place().join("l7b.console")));
     let script = guests[0].append.rsplit(' ').next().and_then(|last| last.strip_prefix("run="));
     let script = script.expect("the last word").replace('+', " ");
     for line in [
@@ -125,7 +131,7 @@ fn a_hundred_routers_have_names_of_their_own() {
 fn routers_that_are_set_up_by_hand_have_no_file() {
     let (options, routers) = (Options::default(), [String::new()]);
     let file = File { by: Forwarder::Hand, ..File::new(&options, Link::Veth, &routers) };
-    assert_eq!(text(&file, "l7"), "");
+    assert_eq!(text(&file, "l7", place()), "");
 }
 
 #[test]
@@ -134,7 +140,7 @@ fn the_load_waits_in_a_queue_before_a_pair() {
     for engine in [Engine::Kernel, Engine::Lxc] {
         let by = Forwarder::Command(engine);
         let file = File { by, qdisc: Some("pfifo"), ..File::new(&options, Link::Veth, &routers) };
-        let plan = config::parse(&text(&file, "l7"), "lab.toml").unwrap();
+        let plan = config::parse(&text(&file, "l7", place()), "lab.toml").unwrap();
         assert!(plan.nics().all(|(_, nic)| nic.attach.detail() == " (pfifo)"));
     }
 }

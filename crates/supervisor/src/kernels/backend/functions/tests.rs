@@ -79,7 +79,7 @@ impl Igb {
     }
 
     fn functions(&self) -> Functions {
-        Functions::new(Box::new(self.clone()), self.tree.at("records"))
+        Functions::new(Box::new(self.clone()), FunctionLocks::unguarded(self.tree.at("records")))
     }
 
     /// Takes the interface of a function out of the tree: it is in a router.
@@ -117,6 +117,13 @@ fn wanted(nic: &str, vlan: u16) -> (usize, Function) {
     (0, Function { wish, count: None, wanted: settings })
 }
 
+/// A NIC that requests function 0 and this VLAN.
+fn first(nic: &str, vlan: u16) -> [(usize, Function); 1] {
+    let mut first = wanted(nic, vlan);
+    first.1.wish.function = Some(0);
+    [first]
+}
+
 fn in_vlan(number: u32, vlan: u16) -> (u32, FunctionSetting) {
     (number, FunctionSetting::Vlan(FunctionVlan::new(vlan)))
 }
@@ -127,7 +134,7 @@ fn two_routers_of_a_run_have_a_function_each() {
     let mut functions = igb.functions();
     let mut told = Vec::new();
     let mut journal = |remains: Remains<'_>| match remains {
-        Remains::Function(former) => told.push((former.number, former.settings.vlan)),
+        Remains::Function(former, _) => told.push((former.number, former.settings.vlan)),
         _ => panic!("nothing else is to be restored"),
     };
     let (a, b) = ([wanted("a.wan", 7)], [wanted("b.wan", 8)]);
@@ -155,11 +162,6 @@ fn two_routers_of_a_run_have_a_function_each() {
 fn of_two_runs_that_want_one_function_one_has_it_until_its_end() {
     let igb = Igb::new();
     let (mut ours, mut theirs) = (igb.functions(), igb.functions());
-    let first = |nic: &str, vlan: u16| {
-        let mut first = wanted(nic, vlan);
-        first.1.wish.function = Some(0);
-        [first]
-    };
     let claims = ours.claim(&first("a.wan", 7), &[], &mut |_| ()).expect("claimed");
     igb.move_away(0);
     let refusal = theirs.claim(&first("b.wan", 8), &[], &mut |_| panic!("nothing is to be changed"));
@@ -174,6 +176,50 @@ fn of_two_runs_that_want_one_function_one_has_it_until_its_end() {
     assert_eq!(igb.vlans(), [0, 8]);
     let claims = theirs.claim(&first("c.wan", 9), &[], &mut |_| ()).expect("it is free");
     assert_eq!((igb.vlans(), claims.len()), ([9, 8], 1));
+}
+
+#[test]
+fn of_two_runs_that_claim_at_once_each_has_functions_of_its_own() {
+    let igb = Igb::new();
+    let (mut ours, mut theirs) = (igb.functions(), igb.functions());
+    // Its interface is still here: the router that it moves into is only being made.
+    let claims = ours.claim(&first("a.wan", 7), &[], &mut |_| ()).expect("claimed");
+    let mut by_name = wanted("b.wan", 8);
+    by_name.1.wish.interface = "eth0v0".to_owned();
+    for wanted in [first("b.wan", 8), [by_name]] {
+        let refusal = theirs.claim(&wanted, &[], &mut |_| panic!("nothing is to be changed"));
+        let line = refusal.expect_err("the other run has it").to_string();
+        let run = process::id();
+        assert_eq!(line, format!("virtual function 0 of `eth0` is in use by another run (pid {run})"));
+    }
+    let any = theirs.claim(&[wanted("b.wan", 8)], &[], &mut |_| ()).expect("there are more");
+    assert_eq!(links(&any).map(|(_, name)| name).collect::<Vec<_>>(), ["eth0v1"]);
+    assert_eq!(igb.vlans(), [7, 8]);
+    drop((claims, any));
+    let all = (0..8_usize).map(|place| (place, wanted(&format!("a.{place}"), 9).1));
+    let claims = ours.claim(&all.collect::<Vec<_>>(), &[], &mut |_| ()).expect("they are free");
+    let refusal = theirs.claim(&[wanted("b.wan", 8)], &[], &mut |_| panic!("nothing is to be changed"));
+    let line = refusal.expect_err("none is left").to_string();
+    assert!(line.contains("in use by another run") && line.lines().count() == 1, "{line}");
+    drop(claims);
+    assert_eq!(igb.vlans(), [0, 0]);
+    assert!(!igb.tree.at("records").exists(), "nothing is left");
+}
+
+#[test]
+fn a_function_that_another_run_has_claimed_is_in_use_though_its_interface_is_here() {
+    let igb = Igb::new();
+    let (mut ours, mut theirs) = (igb.functions(), igb.functions());
+    let claims = ours.claim(&first("a.wan", 7), &[], &mut |_| ()).expect("claimed");
+    let mut fewer = wanted("b.wan", 8);
+    fewer.1.count = Some(4);
+    let refusal = theirs.claim(&[fewer], &[], &mut |_| ()).expect_err("all would be removed");
+    let line = refusal.to_string();
+    assert!(line.contains("function 0 is in use") && line.lines().count() == 1, "{line}");
+    assert_eq!(igb.vlans(), [7, 0]);
+    theirs.restore_counts();
+    drop(claims);
+    assert!(!igb.tree.at("records").exists(), "nothing is left");
 }
 
 #[test]
