@@ -203,7 +203,7 @@ impl Files {
         let line = std::mem::take(&mut self.line);
         if line != END.as_bytes() {
             // Empty lines before a file are none of its.
-            if !self.too_long && !(self.text.is_empty() && line == b"\n") {
+            if !(self.too_long || self.text.is_empty() && line == b"\n") {
                 self.text.extend(line);
             }
             return None;

@@ -284,13 +284,6 @@ macro_rules! misdeeds {
     )+};
 }
 
-/// Three tests that cover every engine and NIC model.
-#[test]
-fn broken_descriptors_under_kvm() {
-    support::needs!(Root, Kvm, Tun, Program("ip"), Program("busybox"));
-    fenced_and_started_again(Make { engine: "kvm", nic: VIRTIO_NET }, "descriptors");
-}
-
 #[test]
 fn a_triple_fault_under_kvm_with_e1000s() {
     support::needs!(Root, Kvm, Tun, Program("ip"), Program("busybox"));
@@ -305,6 +298,13 @@ fn wild_addresses_as_a_process() {
 
 mod all {
     use super::*;
+
+    /// Three tests that cover every engine and NIC model.
+    #[test]
+    fn broken_descriptors_under_kvm() {
+        support::needs!(Root, Kvm, Tun, Program("ip"), Program("busybox"));
+        fenced_and_started_again(Make { engine: "kvm", nic: VIRTIO_NET }, "descriptors");
+    }
 
     misdeeds!(
         registers = "registers",

@@ -196,12 +196,6 @@ macro_rules! modes {
 }
 
 #[test]
-fn a_driver_that_knows_nothing_of_the_status_block_as_a_process() {
-    support::needs!(Root, Tun, Program("ip"), Program("busybox"), Program("tcpdump"), Program("tshark"));
-    stock(&try_out(&Way { engine: "process", keys: "mode = \"base\"", vcpus: 1 }));
-}
-
-#[test]
 fn by_the_status_block_under_kvm() {
     support::needs!(Root, Kvm, Tun, Program("ip"), Program("busybox"), Program("tcpdump"), Program("tshark"));
     rung(&try_out(&Way { engine: "kvm", keys: "mode = \"csb\"", vcpus: 1 }));
@@ -209,6 +203,12 @@ fn by_the_status_block_under_kvm() {
 
 mod all {
     use super::*;
+
+    #[test]
+    fn a_driver_that_knows_nothing_of_the_status_block_as_a_process() {
+        support::needs!(Root, Tun, Program("ip"), Program("busybox"), Program("tcpdump"), Program("tshark"));
+        stock(&try_out(&Way { engine: "process", keys: "mode = \"base\"", vcpus: 1 }));
+    }
 
     #[test]
     fn collected_by_kvm() {

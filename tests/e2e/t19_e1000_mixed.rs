@@ -131,12 +131,6 @@ fn both_models_in_one_router(engine: &str) {
     }
 }
 
-#[test]
-fn both_models_in_one_router_under_kvm() {
-    support::needs!(Root, Kvm, Tun, Program("ip"), Program("busybox"));
-    both_models_in_one_router("kvm");
-}
-
 fn models_on_one_switch(engine: &str, pairs: &[(&str, &str)]) {
     for (one, other) in pairs {
         let world = World::start(&two_routers(engine, one, other));
@@ -206,6 +200,12 @@ fn another_model_is_applied() {
 
 mod all {
     use super::*;
+
+    #[test]
+    fn both_models_in_one_router_under_kvm() {
+        support::needs!(Root, Kvm, Tun, Program("ip"), Program("busybox"));
+        both_models_in_one_router("kvm");
+    }
 
     #[test]
     fn both_models_in_one_router_as_a_process() {

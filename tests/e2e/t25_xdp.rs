@@ -192,31 +192,6 @@ fn refusal(home: &Namespace, text: &str) -> String {
     done.stderr
 }
 
-#[test]
-fn what_cannot_be_had_is_said_in_one_line() {
-    support::needs!(Root, Program("ip"), Program("ethtool"), Program("busybox"));
-    let (stage, left, right) = two_hosts("process", 1, "");
-    wait_for("an answer", || answers(&left, RIGHT));
-    let other = |interface: &str| {
-        format!(
-            "[[router]]\nname = \"t25-two\"\nengine = \"process\"\n[[router.nic]]\nname = \"a\"\n\
-             attach = \"xdp:{interface}\"\naddress = \"192.0.2.1/24\"\n"
-        )
-    };
-    let taken = refusal(stage.home(), &other("t25-left"));
-    assert!(taken.contains("router t25-two, NIC a: `t25-left` has an XDP program already"), "{taken}");
-    let missing = refusal(stage.home(), &other("t25-none"));
-    assert!(missing.contains("there is no interface \"t25-none\""), "{missing}");
-    stage.home().ip(&["link", "set", "lo", "mtu", "65536"]).expect("set");
-    let large = refusal(stage.home(), &other("lo"));
-    assert!(
-        large.contains("router.nic.attach: the MTU of lo is 65536, and AF_XDP has room for 9216"),
-        "{large}"
-    );
-    wait_for("an answer: the first goes on", || answers(&left, RIGHT));
-    finish(stage, vec![left, right]);
-}
-
 fn start(home: &Namespace, folder: &Path) -> Running {
     let mut command: Command = home.command(BINARY);
     Running::start(command.current_dir(folder).args(["run", "--log", "text", "file.toml"]))
@@ -240,6 +215,31 @@ fn plane_of(stage: &mut Stage) -> u32 {
 
 mod all {
     use super::*;
+
+    #[test]
+    fn what_cannot_be_had_is_said_in_one_line() {
+        support::needs!(Root, Program("ip"), Program("ethtool"), Program("busybox"));
+        let (stage, left, right) = two_hosts("process", 1, "");
+        wait_for("an answer", || answers(&left, RIGHT));
+        let other = |interface: &str| {
+            format!(
+                "[[router]]\nname = \"t25-two\"\nengine = \"process\"\n[[router.nic]]\nname = \"a\"\n\
+                 attach = \"xdp:{interface}\"\naddress = \"192.0.2.1/24\"\n"
+            )
+        };
+        let taken = refusal(stage.home(), &other("t25-left"));
+        assert!(taken.contains("router t25-two, NIC a: `t25-left` has an XDP program already"), "{taken}");
+        let missing = refusal(stage.home(), &other("t25-none"));
+        assert!(missing.contains("there is no interface \"t25-none\""), "{missing}");
+        stage.home().ip(&["link", "set", "lo", "mtu", "65536"]).expect("set");
+        let large = refusal(stage.home(), &other("lo"));
+        assert!(
+            large.contains("router.nic.attach: the MTU of lo is 65536, and AF_XDP has room for 9216"),
+            "{large}"
+        );
+        wait_for("an answer: the first goes on", || answers(&left, RIGHT));
+        finish(stage, vec![left, right]);
+    }
 
     #[test]
     fn an_interface_that_is_made_again_is_taken_again_whatever_happened_meanwhile() {

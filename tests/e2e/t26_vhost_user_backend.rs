@@ -172,40 +172,6 @@ fn testpmd_with(socket: &Path, (driver, queues): (&str, u32), more: &[&str]) -> 
     Testpmd::start(&mut Command::new("dpdk-testpmd"), &device, &arguments).expect("testpmd starts")
 }
 
-#[test]
-fn several_pairs_of_queues() {
-    support::needs!(Root, Kvm, Tun, Program("dpdk-testpmd"), Program("busybox"));
-    let scene = Scene::set("vcpus = 2");
-    let peer = testpmd(&scene.socket, "", 2);
-    wait_for("an answer", || scene.answers());
-    assert!(scene.echoes(10, 56) >= 9);
-    peer.kill().expect("it is dead");
-    scene.end();
-}
-
-/// The peer answers in the VLAN in which it is asked; nothing but the VLAN has an address.
-#[test]
-fn a_vlan_with_large_frames() {
-    support::needs!(Root, Kvm, Tun, Program("dpdk-testpmd"), Program("busybox"));
-    let folder = tempfile::tempdir().expect("a folder");
-    let socket = folder.path().join("guest.sock");
-    let text = format!(
-        "[[router]]\nname = \"t26\"\n\
-         [[router.nic]]\nname = \"guest\"\nattach = \"vhost-user-backend:{}\"\nmtu = 9000\n{}\
-         [[router.interface]]\nname = \"lan\"\nnic = \"guest\"\nvlan = 100\naddress = \"192.0.2.1/24\"\n",
-        socket.display(),
-        nic("host", "tap:t26-host", "198.51.100.1/24", "mtu = 9000")
-    );
-    let scene = Scene::start(socket, folder, &text);
-    let peer = testpmd_with(&scene.socket, ("", 1), &["--max-pkt-len=9100", "--mbuf-size=9728"]);
-    wait_for("an answer", || scene.answers());
-    for octets in [56, 1472, 8900] {
-        assert!(scene.echoes(10, octets) >= 9, "{octets} octets");
-    }
-    peer.kill().expect("it is dead");
-    scene.end();
-}
-
 /// Returns the fields that identify each echo reply in a capture: identifier and sequence number.
 fn echo_replies(file: &Path) -> Vec<[u8; 4]> {
     let octets = fs::read(file).expect("a capture");
@@ -400,5 +366,43 @@ mod alone {
             scene.complains("the peer is gone");
             scene.end();
         }
+    }
+}
+
+mod all {
+    use super::*;
+
+    #[test]
+    fn several_pairs_of_queues() {
+        support::needs!(Root, Kvm, Tun, Program("dpdk-testpmd"), Program("busybox"));
+        let scene = Scene::set("vcpus = 2");
+        let peer = testpmd(&scene.socket, "", 2);
+        wait_for("an answer", || scene.answers());
+        assert!(scene.echoes(10, 56) >= 9);
+        peer.kill().expect("it is dead");
+        scene.end();
+    }
+
+    /// The peer answers in the VLAN in which it is asked; nothing but the VLAN has an address.
+    #[test]
+    fn a_vlan_with_large_frames() {
+        support::needs!(Root, Kvm, Tun, Program("dpdk-testpmd"), Program("busybox"));
+        let folder = tempfile::tempdir().expect("a folder");
+        let socket = folder.path().join("guest.sock");
+        let text = format!(
+            "[[router]]\nname = \"t26\"\n\
+             [[router.nic]]\nname = \"guest\"\nattach = \"vhost-user-backend:{}\"\nmtu = 9000\n{}\
+             [[router.interface]]\nname = \"lan\"\nnic = \"guest\"\nvlan = 100\naddress = \"192.0.2.1/24\"\n",
+            socket.display(),
+            nic("host", "tap:t26-host", "198.51.100.1/24", "mtu = 9000")
+        );
+        let scene = Scene::start(socket, folder, &text);
+        let peer = testpmd_with(&scene.socket, ("", 1), &["--max-pkt-len=9100", "--mbuf-size=9728"]);
+        wait_for("an answer", || scene.answers());
+        for octets in [56, 1472, 8900] {
+            assert!(scene.echoes(10, octets) >= 9, "{octets} octets");
+        }
+        peer.kill().expect("it is dead");
+        scene.end();
     }
 }

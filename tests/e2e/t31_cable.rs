@@ -75,12 +75,6 @@ fn no_frame_passes_a_virtio_nic_without_a_cable() {
     pulled_out("cbv", "");
 }
 
-#[test]
-fn no_frame_passes_an_e1000_without_a_cable() {
-    needs!(Root, Kvm, Tun, Program("ip"));
-    pulled_out("cbe", "model = \"e1000\"\n");
-}
-
 /// Turns a host into another one by `commands`, and pings it until it answers: it sends nothing by itself.
 fn another_host(commands: &[&[&str]]) {
     let mut stage = Stage::start(RINGROAD, &file("cbn", "")).expect("it starts");
@@ -113,6 +107,12 @@ fn a_host_that_takes_another_address_without_a_word_is_found() {
 
 mod all {
     use super::*;
+
+    #[test]
+    fn no_frame_passes_an_e1000_without_a_cable() {
+        needs!(Root, Kvm, Tun, Program("ip"));
+        pulled_out("cbe", "model = \"e1000\"\n");
+    }
 
     #[test]
     fn no_frame_passes_an_e1000_that_sends_in_the_access() {

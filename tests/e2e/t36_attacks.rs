@@ -143,26 +143,6 @@ fn a_peer_whose_events_make_us_wait_is_sent_away_and_nobody_else_waits() {
     scene.end("made a thread of ours wait", 2);
 }
 
-/// The NIC beside it is served by the same thread, which would have time for hardly a burst between waits.
-#[test]
-fn a_peer_that_makes_each_ring_wait_a_little_is_sent_away_as_well() {
-    support::needs!(Root, Tun, Program("ip"), Program("busybox"));
-    let scene = Scene::set();
-    let mut ping = scene.hosts[0].command("busybox");
-    let ping = Running::start(ping.args(["ping", "-i", "0.1", "-w", "99", NOBODY])).expect("ping starts");
-    let mut machine = Machine::new(&scene.socket, &scene.stage.path(""), Deed::WaitALittle);
-    for _ in 0..3 {
-        assert!(machine.act(Instant::now() + PATIENCE).expect("it attacks"), "it is never found out");
-        scene.answers();
-    }
-    drop(ping);
-    let mut own = scene.hosts[0].command("busybox");
-    let own =
-        support::run(own.args(["ping", "-c", "3", "-w", "60", "198.51.100.1"]), PATIENCE).expect("ping");
-    assert!(own.status.success(), "the NIC beside it: {}", own.stdout);
-    scene.end("made a thread of ours wait", 3);
-}
-
 /// Each attacker attacks so many times.
 fn peers_do_what_they_may(acts: u32) {
     let scene = Scene::set();
@@ -180,12 +160,6 @@ fn peers_do_what_they_may(acts: u32) {
     // The next peer is accepted.
     drop(scene.attacker());
     scene.end("the peer was sent away", 0);
-}
-
-#[test]
-fn what_a_peer_may_do_without_end_costs_its_neighbour_nothing() {
-    support::needs!(Root, Tun, Program("ip"), Program("busybox"));
-    peers_do_what_they_may(5);
 }
 
 /// A program keeps the rings of a router that is restarted, which waits for them for a second, and so do the commands that follow.
@@ -233,6 +207,32 @@ fn how_routers_are_is_told_while_one_of_them_is_waited_for() {
 
 mod all {
     use super::*;
+
+    #[test]
+    fn what_a_peer_may_do_without_end_costs_its_neighbour_nothing() {
+        support::needs!(Root, Tun, Program("ip"), Program("busybox"));
+        peers_do_what_they_may(5);
+    }
+
+    /// The NIC beside it is served by the same thread, which would have time for hardly a burst between waits.
+    #[test]
+    fn a_peer_that_makes_each_ring_wait_a_little_is_sent_away_as_well() {
+        support::needs!(Root, Tun, Program("ip"), Program("busybox"));
+        let scene = Scene::set();
+        let mut ping = scene.hosts[0].command("busybox");
+        let ping = Running::start(ping.args(["ping", "-i", "0.1", "-w", "99", NOBODY])).expect("ping starts");
+        let mut machine = Machine::new(&scene.socket, &scene.stage.path(""), Deed::WaitALittle);
+        for _ in 0..3 {
+            assert!(machine.act(Instant::now() + PATIENCE).expect("it attacks"), "it is never found out");
+            scene.answers();
+        }
+        drop(ping);
+        let mut own = scene.hosts[0].command("busybox");
+        let own =
+            support::run(own.args(["ping", "-c", "3", "-w", "60", "198.51.100.1"]), PATIENCE).expect("ping");
+        assert!(own.status.success(), "the NIC beside it: {}", own.stdout);
+        scene.end("made a thread of ours wait", 3);
+    }
 
     #[test]
     fn what_a_peer_may_do_without_end_costs_its_neighbour_nothing_however_often_it_is_done() {

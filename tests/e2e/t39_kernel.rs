@@ -245,47 +245,51 @@ fn it_is_stopped_started_and_started_anew() {
     world.finish();
 }
 
-#[test]
-fn an_interface_that_somebody_deletes_is_made_again() {
-    support::needs!(Root, Program("ip"), Program("busybox"), Program("nsenter"));
-    let world = World::start();
-    // The run reports the loss of what it has seen, which it does once a second.
-    wait_for(|| (router()["nics"][1]["settings"]["carrier"] == "up").then_some(()));
-    world.east.ip(&["link", "delete", "t39e"]).expect("deleted");
-    wait_for(|| world.events().iter().any(|line| line.contains("were created again")).then_some(()));
-    world.stage.home().ip(&["link", "set", "t39e", "netns", world.east.name()]).expect("moved");
-    settle(&world.east, "t39e", "198.51.100");
-    world.pings();
-    let events = world.events();
-    assert!(events.iter().any(|line| line.contains("NIC east: its interface was deleted")), "{events:?}");
-    world.finish_troubled();
-}
+mod all {
+    use super::*;
 
-#[test]
-fn frames_wait_for_it_in_a_queue_that_counts_what_it_drops() {
-    support::needs!(Root, Program("ip"), Program("busybox"), Program("nsenter"));
-    let world = World::start();
-    let queues = |limit: u32| {
-        let keys = format!("\nqdisc = \"bfifo\"\nqdisc_limit = {limit}\naddress = \"192.0.2.1/24\"");
-        let text = file().replace("\naddress = \"192.0.2.1/24\"", &keys);
-        let done = world.apply(&text, &[]);
+    #[test]
+    fn frames_wait_for_it_in_a_queue_that_counts_what_it_drops() {
+        support::needs!(Root, Program("ip"), Program("busybox"), Program("nsenter"));
+        let world = World::start();
+        let queues = |limit: u32| {
+            let keys = format!("\nqdisc = \"bfifo\"\nqdisc_limit = {limit}\naddress = \"192.0.2.1/24\"");
+            let text = file().replace("\naddress = \"192.0.2.1/24\"", &keys);
+            let done = world.apply(&text, &[]);
+            assert!(done.status.success(), "{}", done.stderr);
+            let is_in_place =
+                done.stdout.contains("qdisc of west = bfifo of") && !done.stdout.contains("removed");
+            assert!(is_in_place, "{}", done.stdout);
+        };
+        let dropped = |counters: &Counters| counters.get("t39.west.queue.drop_qdisc");
+        queues(100_000);
+        world.pings();
+        assert_eq!(dropped(&world.stage.wait_for_counters(|_| true).expect("it counts")), 0);
+        // No frame is as short as this.
+        queues(1);
+        assert!(!support::answers(world.west.command("busybox"), &["192.0.2.1"]));
+        world.stage.wait_for_counters(|counters| dropped(counters) > 0).expect("it is counted");
+        let done = world.apply(&file(), &[]);
         assert!(done.status.success(), "{}", done.stderr);
-        let is_in_place =
-            done.stdout.contains("qdisc of west = bfifo of") && !done.stdout.contains("removed");
-        assert!(is_in_place, "{}", done.stdout);
-    };
-    let dropped = |counters: &Counters| counters.get("t39.west.queue.drop_qdisc");
-    queues(100_000);
-    world.pings();
-    assert_eq!(dropped(&world.stage.wait_for_counters(|_| true).expect("it counts")), 0);
-    // No frame is as short as this.
-    queues(1);
-    assert!(!support::answers(world.west.command("busybox"), &["192.0.2.1"]));
-    world.stage.wait_for_counters(|counters| dropped(counters) > 0).expect("it is counted");
-    let done = world.apply(&file(), &[]);
-    assert!(done.status.success(), "{}", done.stderr);
-    world.pings();
-    let counters = world.stage.wait_for_counters(|_| true).expect("it counts");
-    assert!(counters.named(|name| name.ends_with("drop_qdisc")).is_empty(), "{counters:?}");
-    world.finish();
+        world.pings();
+        let counters = world.stage.wait_for_counters(|_| true).expect("it counts");
+        assert!(counters.named(|name| name.ends_with("drop_qdisc")).is_empty(), "{counters:?}");
+        world.finish();
+    }
+
+    #[test]
+    fn an_interface_that_somebody_deletes_is_made_again() {
+        support::needs!(Root, Program("ip"), Program("busybox"), Program("nsenter"));
+        let world = World::start();
+        // The run reports the loss of what it has seen, which it does once a second.
+        wait_for(|| (router()["nics"][1]["settings"]["carrier"] == "up").then_some(()));
+        world.east.ip(&["link", "delete", "t39e"]).expect("deleted");
+        wait_for(|| world.events().iter().any(|line| line.contains("were created again")).then_some(()));
+        world.stage.home().ip(&["link", "set", "t39e", "netns", world.east.name()]).expect("moved");
+        settle(&world.east, "t39e", "198.51.100");
+        world.pings();
+        let events = world.events();
+        assert!(events.iter().any(|line| line.contains("NIC east: its interface was deleted")), "{events:?}");
+        world.finish_troubled();
+    }
 }

@@ -124,56 +124,6 @@ mod alone {
     }
 
     #[test]
-    fn drops_are_counted_by_the_kernels_reason_while_somebody_asks() {
-        support::needs!(Root, Program("ip"), Program("busybox"), Program("nsenter"));
-        if !std::path::Path::new("/sys/kernel/btf/vmlinux").exists() {
-            return println!("SKIPPED: this kernel exports no type information");
-        }
-        let world = World::start();
-        let of_kernel = |name: &str| name.starts_with("t40.") && name.contains(".kernel.drop_");
-        let counted = |least: u64| {
-            let arrived = |counters: &Counters| counters.get("t40.west.kernel.drop_no_socket") >= least;
-            world.stage.wait_for_counters(arrived).expect("it counts")
-        };
-        let delivered = |more: u64| {
-            let arrived = |counters: &Counters| counters.get("t40.ip.delivered") >= more;
-            world.stage.wait_for_counters(arrived).expect("it counts")
-        };
-        let first = delivered(0).get("t40.ip.delivered");
-        world.send("192.0.2.1:7040");
-        assert_eq!(delivered(first + 1).sum(of_kernel), 0, "nobody has asked");
-        said(&["set", "t40", "drop_reasons=true"]);
-        (0..5).for_each(|_| world.send("192.0.2.1:7040"));
-        let counters = counted(5);
-        assert_eq!(counters.get("t40.west.kernel.drop_no_socket"), 5, "{counters:?}");
-        assert_eq!(counters.get("t40.east.kernel.drop_no_socket"), 0, "{counters:?}");
-        // The run looks once a second.
-        let shows = |words: &str, is_so: bool| {
-            let end = Instant::now() + PATIENCE;
-            while said(&["show", "t40"]).contains(words) != is_so {
-                assert!(Instant::now() < end, "{}", said(&["show", "t40"]));
-                thread::sleep(Duration::from_millis(20));
-            }
-        };
-        shows("no_socket 5", true);
-        // A namespace of its own has other interfaces, which count from zero.
-        said(&["restart", "t40"]);
-        let gone =
-            world.stage.wait_for_counters(|counters| counters.get("t40.west.kernel.drop_no_socket") == 0);
-        gone.expect("it counts");
-        // The first ones may be lost where the host has not noticed yet that its cable is in again.
-        let again = world.stage.wait_for_counters(|counters| {
-            world.send("192.0.2.1:7040");
-            counters.get("t40.west.kernel.drop_no_socket") > 0
-        });
-        again.expect("it counts");
-        said(&["set", "t40", "drop_reasons=false"]);
-        world.stage.wait_for_counters(|counters| counters.sum(of_kernel) == 0).expect("nothing is counted");
-        shows("drops = ", false);
-        world.finish();
-    }
-
-    #[test]
     fn what_enters_is_limited_while_it_forwards() {
         support::needs!(Root, Program("ip"), Program("busybox"), Program("nsenter"));
         let world = World::start();
@@ -198,5 +148,62 @@ mod alone {
         });
         counted.expect("each was counted once");
         world.finish();
+    }
+
+    mod all {
+        use super::*;
+
+        #[test]
+        fn drops_are_counted_by_the_kernels_reason_while_somebody_asks() {
+            support::needs!(Root, Program("ip"), Program("busybox"), Program("nsenter"));
+            if !std::path::Path::new("/sys/kernel/btf/vmlinux").exists() {
+                return println!("SKIPPED: this kernel exports no type information");
+            }
+            let world = World::start();
+            let of_kernel = |name: &str| name.starts_with("t40.") && name.contains(".kernel.drop_");
+            let counted = |least: u64| {
+                let arrived = |counters: &Counters| counters.get("t40.west.kernel.drop_no_socket") >= least;
+                world.stage.wait_for_counters(arrived).expect("it counts")
+            };
+            let delivered = |more: u64| {
+                let arrived = |counters: &Counters| counters.get("t40.ip.delivered") >= more;
+                world.stage.wait_for_counters(arrived).expect("it counts")
+            };
+            let first = delivered(0).get("t40.ip.delivered");
+            world.send("192.0.2.1:7040");
+            assert_eq!(delivered(first + 1).sum(of_kernel), 0, "nobody has asked");
+            said(&["set", "t40", "drop_reasons=true"]);
+            (0..5).for_each(|_| world.send("192.0.2.1:7040"));
+            let counters = counted(5);
+            assert_eq!(counters.get("t40.west.kernel.drop_no_socket"), 5, "{counters:?}");
+            assert_eq!(counters.get("t40.east.kernel.drop_no_socket"), 0, "{counters:?}");
+            // The run looks once a second.
+            let shows = |words: &str, is_so: bool| {
+                let end = Instant::now() + PATIENCE;
+                while said(&["show", "t40"]).contains(words) != is_so {
+                    assert!(Instant::now() < end, "{}", said(&["show", "t40"]));
+                    thread::sleep(Duration::from_millis(20));
+                }
+            };
+            shows("no_socket 5", true);
+            // A namespace of its own has other interfaces, which count from zero.
+            said(&["restart", "t40"]);
+            let gone =
+                world.stage.wait_for_counters(|counters| counters.get("t40.west.kernel.drop_no_socket") == 0);
+            gone.expect("it counts");
+            // The first ones may be lost where the host has not noticed yet that its cable is in again.
+            let again = world.stage.wait_for_counters(|counters| {
+                world.send("192.0.2.1:7040");
+                counters.get("t40.west.kernel.drop_no_socket") > 0
+            });
+            again.expect("it counts");
+            said(&["set", "t40", "drop_reasons=false"]);
+            world
+                .stage
+                .wait_for_counters(|counters| counters.sum(of_kernel) == 0)
+                .expect("nothing is counted");
+            shows("drops = ", false);
+            world.finish();
+        }
     }
 }

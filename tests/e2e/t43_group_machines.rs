@@ -260,54 +260,54 @@ fn try_kills(text: &str, victims: &[&str], and_the_data_plane: bool) -> String {
     world.finish()
 }
 
-#[test]
-fn one_that_is_killed_leaves_its_links_to_the_other_and_comes_again() {
-    support::needs!(Root, Kvm, Tun, Program("ip"));
-    let said = try_kills(&file("kvm", ""), &["duo_lb0"], false);
-    assert!(said.contains("/duo_lb0: failed: its process (pid "), "{said}");
-}
-
-#[test]
-fn a_bridge_joins_balancers_and_back_ends_and_a_path_through_it_is_cut() {
-    support::needs!(Root, Tun, Program("ip"), Program("busybox"), Program("bridge"));
-    let world = World::start_at_bridge(&file("process", &format!("interconnect = 'bridge:{BRIDGE}'")));
-    world.all_serve(3, 2);
-    is_one_router(&world);
-    let flows = world.flows();
-    world.transfers(1);
-    world.waits_for("all forward", all_have_forwarded);
-    let port = |port: &str, state: &str| {
-        let mut command = world.stage.home().command("bridge");
-        let done = run(command.args(["link", "set", "dev", port, "state", state]), PATIENCE);
-        assert!(done.expect("bridge runs").status.success(), "{port} {state}");
-    };
-    let suspected = || world.waits_for("counters", |_| true).get("duo.group.suspected");
-    // The port of a back end forwards nothing any more, then again.
-    let before = suspected();
-    // If it was suspect just now, it is trusted again before its port is closed.
-    world.all_serve(3, 2);
-    port("duo_1.west", "0");
-    world.waits_for("it is found", |counters| counters.get("duo.group.suspected") > before);
-    all_resume(&flows, "a path to a back end was cut");
-    port("duo_1.west", "3");
-    world.all_serve(3, 2);
-    // So do those of a balancer, which itself passes what it gets: what comes from the east is the other one's.
-    let before = world.links_moved("duo_lb1");
-    let of_balancer = ["duo_lb1.west_in", "duo_lb1.east_in"];
-    of_balancer.iter().for_each(|name| port(name, "0"));
-    world.waits_for("its link moves", |counters| counters.get("duo.group.links_moved") > before);
-    all_resume(&flows, "the path behind a balancer was cut");
-    of_balancer.iter().for_each(|name| port(name, "3"));
-    world.all_serve(3, 2);
-    drop(flows);
-    // Only what the run has made is to be gone when it ends.
-    world.stage.home().ip(&["link", "delete", BRIDGE]).expect("deleted");
-    let said = world.finish();
-    assert!(said.contains("nothing comes back from members by east"), "{said}");
-}
-
 mod all {
     use super::*;
+
+    #[test]
+    fn one_that_is_killed_leaves_its_links_to_the_other_and_comes_again() {
+        support::needs!(Root, Kvm, Tun, Program("ip"));
+        let said = try_kills(&file("kvm", ""), &["duo_lb0"], false);
+        assert!(said.contains("/duo_lb0: failed: its process (pid "), "{said}");
+    }
+
+    #[test]
+    fn a_bridge_joins_balancers_and_back_ends_and_a_path_through_it_is_cut() {
+        support::needs!(Root, Tun, Program("ip"), Program("busybox"), Program("bridge"));
+        let world = World::start_at_bridge(&file("process", &format!("interconnect = 'bridge:{BRIDGE}'")));
+        world.all_serve(3, 2);
+        is_one_router(&world);
+        let flows = world.flows();
+        world.transfers(1);
+        world.waits_for("all forward", all_have_forwarded);
+        let port = |port: &str, state: &str| {
+            let mut command = world.stage.home().command("bridge");
+            let done = run(command.args(["link", "set", "dev", port, "state", state]), PATIENCE);
+            assert!(done.expect("bridge runs").status.success(), "{port} {state}");
+        };
+        let suspected = || world.waits_for("counters", |_| true).get("duo.group.suspected");
+        // The port of a back end forwards nothing any more, then again.
+        let before = suspected();
+        // If it was suspect just now, it is trusted again before its port is closed.
+        world.all_serve(3, 2);
+        port("duo_1.west", "0");
+        world.waits_for("it is found", |counters| counters.get("duo.group.suspected") > before);
+        all_resume(&flows, "a path to a back end was cut");
+        port("duo_1.west", "3");
+        world.all_serve(3, 2);
+        // So do those of a balancer, which itself passes what it gets: what comes from the east is the other one's.
+        let before = world.links_moved("duo_lb1");
+        let of_balancer = ["duo_lb1.west_in", "duo_lb1.east_in"];
+        of_balancer.iter().for_each(|name| port(name, "0"));
+        world.waits_for("its link moves", |counters| counters.get("duo.group.links_moved") > before);
+        all_resume(&flows, "the path behind a balancer was cut");
+        of_balancer.iter().for_each(|name| port(name, "3"));
+        world.all_serve(3, 2);
+        drop(flows);
+        // Only what the run has made is to be gone when it ends.
+        world.stage.home().ip(&["link", "delete", BRIDGE]).expect("deleted");
+        let said = world.finish();
+        assert!(said.contains("nothing comes back from members by east"), "{said}");
+    }
 
     #[test]
     fn each_that_is_killed_and_the_data_plane_leave_flows_to_others_and_come_again() {

@@ -146,30 +146,9 @@ fn try_three(engine: &str) {
 }
 
 #[test]
-fn three_virtual_machines_behind_balancers_are_one_router() {
-    support::needs!(Root, Kvm, Tun, Program("ip"));
-    try_three("kvm");
-}
-
-#[test]
 fn three_processes_behind_balancers_are_one_router() {
     support::needs!(Root, Tun, Program("ip"));
     try_three("process");
-}
-
-#[test]
-fn frames_are_dealt_out_one_by_one_where_the_file_says_so() {
-    support::needs!(Root, Tun, Program("ip"));
-    let world = World::start(&file("process", "spread = 'round-robin'"));
-    world.all_serve(3);
-    let flow = Flow::start(&world.west, &world.east, (EAST, PORT).into(), RATE).expect("a flow");
-    let all = |counters: &support::Counters| {
-        (0..3).all(|n| counters.get(&format!("trio_{n}.west.balancer.out_frames")) > 50)
-    };
-    let counters = world.stage.wait_for_counters(all).expect("one flow passes all of them");
-    assert!(counters.get("trio.west.balancer.out_in_turn") > 150);
-    drop(flow);
-    world.finish();
 }
 
 #[test]
@@ -195,6 +174,27 @@ fn one_that_is_killed_leaves_its_flows_to_the_others_and_so_does_the_data_plane(
 
 mod all {
     use super::*;
+
+    #[test]
+    fn frames_are_dealt_out_one_by_one_where_the_file_says_so() {
+        support::needs!(Root, Tun, Program("ip"));
+        let world = World::start(&file("process", "spread = 'round-robin'"));
+        world.all_serve(3);
+        let flow = Flow::start(&world.west, &world.east, (EAST, PORT).into(), RATE).expect("a flow");
+        let all = |counters: &support::Counters| {
+            (0..3).all(|n| counters.get(&format!("trio_{n}.west.balancer.out_frames")) > 50)
+        };
+        let counters = world.stage.wait_for_counters(all).expect("one flow passes all of them");
+        assert!(counters.get("trio.west.balancer.out_in_turn") > 150);
+        drop(flow);
+        world.finish();
+    }
+
+    #[test]
+    fn three_virtual_machines_behind_balancers_are_one_router() {
+        support::needs!(Root, Kvm, Tun, Program("ip"));
+        try_three("kvm");
+    }
 
     #[test]
     fn three_balancers_share_twenty_nics() {

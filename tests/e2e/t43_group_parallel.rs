@@ -204,12 +204,6 @@ fn two_virtual_machines_are_one_router_between_taps() {
 }
 
 #[test]
-fn two_processes_are_one_router_between_taps() {
-    support::needs!(Root, Tun, Program("ip"));
-    try_two(&between_taps("process"));
-}
-
-#[test]
 fn two_members_are_one_router_between_switches() {
     support::needs!(Root, Tun, Program("ip"));
     try_two(&between_switches());
@@ -291,30 +285,6 @@ fn members_come_and_go_while_it_forwards() {
     world.finish();
 }
 
-#[test]
-fn one_with_a_cable_of_its_own_out_leaves_its_flows_to_the_other_and_is_not_restarted() {
-    support::needs!(Root, Tun, Program("ip"));
-    let world = World::start(&between_taps("process"));
-    world.become_members(&["serving, 4 of 8 queues", "serving, 4 of 8 queues"]);
-    let flows = world.flows();
-    world.ask(&["set", "duo_1", "west.link=down"]);
-    world.become_members(&["serving, 8 of 8 queues", "leaving, 0 of 8 queues"]);
-    all_resume(&flows, "a cable was pulled out");
-    // Four seconds of rounds in which the other one is judged: twice as long as a member may be silent.
-    let rounds = |counters: &support::Counters| counters.get("duo.group.rounds");
-    let before = rounds(&world.stage.wait_for_counters(|_| true).expect("counters"));
-    let is_judged = |counters: &support::Counters| rounds(counters) >= before + 400;
-    world.stage.wait_for_counters(is_judged).expect("the other one is judged");
-    world.become_members(&["serving, 8 of 8 queues", "leaving, 0 of 8 queues"]);
-    let routers = world.routers(&["--members"]);
-    assert!(routers.iter().all(|router| router["restarts"] == 0), "{routers:?}");
-    world.ask(&["set", "duo_1", "west.link=up"]);
-    world.become_members(&["serving, 4 of 8 queues", "serving, 4 of 8 queues"]);
-    all_resume(&flows, "it was plugged in again");
-    drop(flows);
-    world.finish();
-}
-
 fn try_to_restart(engine: &str) {
     let world = World::start(&between_taps(engine));
     world.become_members(&["serving, 4 of 8 queues", "serving, 4 of 8 queues"]);
@@ -335,18 +305,6 @@ fn try_to_restart(engine: &str) {
 fn processes_are_restarted_one_after_the_other_while_the_group_forwards() {
     support::needs!(Root, Tun, Program("ip"));
     try_to_restart("process");
-}
-
-#[test]
-fn a_flow_arrives_whose_frames_are_dealt_out_one_by_one() {
-    support::needs!(Root, Tun, Program("ip"));
-    let text = between_taps("process").replacen("kind =", "spread = 'round-robin'\nkind =", 1);
-    let world = World::start(&text);
-    world.become_members(&["serving, 4 of 8 queues", "serving, 4 of 8 queues"]);
-    let flow = Flow::start(&world.west, &world.east, (EAST, PORT).into(), RATE).expect("a flow");
-    flow.reaches(400, PATIENCE).expect("it arrives by both");
-    drop(flow);
-    world.finish();
 }
 
 #[test]
@@ -406,6 +364,48 @@ fn a_check_says_that_frames_of_a_flow_may_overtake_each_other() {
 
 mod all {
     use super::*;
+
+    #[test]
+    fn one_with_a_cable_of_its_own_out_leaves_its_flows_to_the_other_and_is_not_restarted() {
+        support::needs!(Root, Tun, Program("ip"));
+        let world = World::start(&between_taps("process"));
+        world.become_members(&["serving, 4 of 8 queues", "serving, 4 of 8 queues"]);
+        let flows = world.flows();
+        world.ask(&["set", "duo_1", "west.link=down"]);
+        world.become_members(&["serving, 8 of 8 queues", "leaving, 0 of 8 queues"]);
+        all_resume(&flows, "a cable was pulled out");
+        // Four seconds of rounds in which the other one is judged: twice as long as a member may be silent.
+        let rounds = |counters: &support::Counters| counters.get("duo.group.rounds");
+        let before = rounds(&world.stage.wait_for_counters(|_| true).expect("counters"));
+        let is_judged = |counters: &support::Counters| rounds(counters) >= before + 400;
+        world.stage.wait_for_counters(is_judged).expect("the other one is judged");
+        world.become_members(&["serving, 8 of 8 queues", "leaving, 0 of 8 queues"]);
+        let routers = world.routers(&["--members"]);
+        assert!(routers.iter().all(|router| router["restarts"] == 0), "{routers:?}");
+        world.ask(&["set", "duo_1", "west.link=up"]);
+        world.become_members(&["serving, 4 of 8 queues", "serving, 4 of 8 queues"]);
+        all_resume(&flows, "it was plugged in again");
+        drop(flows);
+        world.finish();
+    }
+
+    #[test]
+    fn a_flow_arrives_whose_frames_are_dealt_out_one_by_one() {
+        support::needs!(Root, Tun, Program("ip"));
+        let text = between_taps("process").replacen("kind =", "spread = 'round-robin'\nkind =", 1);
+        let world = World::start(&text);
+        world.become_members(&["serving, 4 of 8 queues", "serving, 4 of 8 queues"]);
+        let flow = Flow::start(&world.west, &world.east, (EAST, PORT).into(), RATE).expect("a flow");
+        flow.reaches(400, PATIENCE).expect("it arrives by both");
+        drop(flow);
+        world.finish();
+    }
+
+    #[test]
+    fn two_processes_are_one_router_between_taps() {
+        support::needs!(Root, Tun, Program("ip"));
+        try_two(&between_taps("process"));
+    }
 
     #[test]
     fn virtual_machines_are_restarted_one_after_the_other_while_the_group_forwards() {

@@ -224,35 +224,35 @@ fn hosts_use_what_is_advertised(kind: &str) {
     world.finish();
 }
 
-#[test]
-fn hosts_use_the_router_that_one_member_advertises() {
-    needs!(Root, Tun, Program("ip"), Program("busybox"));
-    hosts_use_what_is_advertised(PARALLEL);
-}
-
-#[test]
-fn of_two_stations_with_one_address_the_later_one_notices() {
-    needs!(Root, Tun, Program("ip"), Program("busybox"));
-    let world = World::start(PARALLEL);
-    let own = format!("{OWN}/64");
-    let own = own.as_str();
-    let address = |words: &[&str]| {
-        let words = [&["address"][..], words, &[own, "dev", "t43s-west"]].concat();
-        world.west.ip(&words).expect("it is done");
-    };
-    world.has_tried_its_address();
-    // The host asks until members on a busy host object, instead of only once.
-    world.west.set("net.ipv6.conf.t43s-west.dad_transmits", "60").expect("a parameter");
-    address(&["add"]);
-    let show = ["ip", "-6", "-o", "address", "show", "dev", "t43s-west"];
-    world.says(&show, |said| said.contains("dadfailed"));
-    address(&["del"]);
-    world.pings(OWN, 64);
-    world.finish();
-}
-
 mod all {
     use super::*;
+
+    #[test]
+    fn of_two_stations_with_one_address_the_later_one_notices() {
+        needs!(Root, Tun, Program("ip"), Program("busybox"));
+        let world = World::start(PARALLEL);
+        let own = format!("{OWN}/64");
+        let own = own.as_str();
+        let address = |words: &[&str]| {
+            let words = [&["address"][..], words, &[own, "dev", "t43s-west"]].concat();
+            world.west.ip(&words).expect("it is done");
+        };
+        world.has_tried_its_address();
+        // The host asks until members on a busy host object, instead of only once.
+        world.west.set("net.ipv6.conf.t43s-west.dad_transmits", "60").expect("a parameter");
+        address(&["add"]);
+        let show = ["ip", "-6", "-o", "address", "show", "dev", "t43s-west"];
+        world.says(&show, |said| said.contains("dadfailed"));
+        address(&["del"]);
+        world.pings(OWN, 64);
+        world.finish();
+    }
+
+    #[test]
+    fn hosts_use_the_router_that_one_member_advertises() {
+        needs!(Root, Tun, Program("ip"), Program("busybox"));
+        hosts_use_what_is_advertised(PARALLEL);
+    }
 
     /// Both ends of the cable between two hosts.
     const CABLE: &str = "t43s-u";

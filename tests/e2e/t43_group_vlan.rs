@@ -127,14 +127,14 @@ fn reach_each_other(mut stage: Stage, bridge: Option<&str>) {
     stage.finish_troubled(vec![left, right]).expect("nothing is left");
 }
 
-#[test]
-fn through_members_side_by_side() {
-    needs!(Root, Tun, Program("ip"), Program("busybox"));
-    hosts_reach_each_other("kind = 'parallel'\nmembers = 2\n", "");
-}
-
 mod all {
     use super::*;
+
+    #[test]
+    fn through_members_side_by_side() {
+        needs!(Root, Tun, Program("ip"), Program("busybox"));
+        hosts_reach_each_other("kind = 'parallel'\nmembers = 2\n", "");
+    }
 
     #[test]
     fn through_virtual_machines_side_by_side() {

@@ -270,14 +270,14 @@ fn a_process_has_an_ipv6_gateway_for_ipv4() {
     an_ipv4_route_has_an_ipv6_gateway("process");
 }
 
-#[test]
-fn a_virtual_machine_spreads_flows() {
-    needs!(Root, Kvm, Tun, Program("ip"));
-    flows_are_spread("kvm");
-}
-
 mod all {
     use super::*;
+
+    #[test]
+    fn a_virtual_machine_spreads_flows() {
+        needs!(Root, Kvm, Tun, Program("ip"));
+        flows_are_spread("kvm");
+    }
 
     #[test]
     fn a_process_spreads_flows() {

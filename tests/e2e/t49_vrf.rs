@@ -129,12 +129,6 @@ fn none_reaches_the_other(router: &str) {
 }
 
 #[test]
-fn of_a_process() {
-    needs!(Root, Tun, Program("ip"), Program("busybox"));
-    none_reaches_the_other("engine = \"process\"\n");
-}
-
-#[test]
 fn of_a_virtual_machine() {
     needs!(Root, Kvm, Tun, Program("ip"), Program("busybox"));
     none_reaches_the_other("engine = \"kvm\"\n");
@@ -142,6 +136,12 @@ fn of_a_virtual_machine() {
 
 mod all {
     use super::*;
+
+    #[test]
+    fn of_a_process() {
+        needs!(Root, Tun, Program("ip"), Program("busybox"));
+        none_reaches_the_other("engine = \"process\"\n");
+    }
 
     #[test]
     fn of_two_vcpus() {

@@ -240,14 +240,14 @@ fn try_learned(engine: &str) {
     world.finish();
 }
 
-#[test]
-fn three_virtual_machines_have_one_table_of_each_kind() {
-    support::needs!(Root, Kvm, Tun, Program("ip"));
-    try_three("kvm");
-}
-
 mod all {
     use super::*;
+
+    #[test]
+    fn three_virtual_machines_have_one_table_of_each_kind() {
+        support::needs!(Root, Kvm, Tun, Program("ip"));
+        try_three("kvm");
+    }
 
     #[test]
     fn three_processes_have_one_table_of_each_kind() {

@@ -158,37 +158,6 @@ fn paths_are_traced_through_a_process() {
 }
 
 #[test]
-fn neighbours_and_routers_are_found_and_another_router_is_no_trouble() {
-    needs!(Root, Tun, Program("ip"), Program("busybox"), Program("ndisc6"), Program("rdisc6"));
-    needs!(Program("radvd"));
-    let world = World::start("process", 1500);
-    says(&world.left, &["ndisc6", "-1", ROUTER[1], "t53-left"], |said| {
-        said.to_ascii_lowercase().contains(ROUTER_MAC)
-    });
-    says(&world.left, &["rdisc6", "-1", "t53-left"], |said| said.contains("2001:db8:1::/64"));
-    // A host on the right claims to be a router, too.
-    let file = world.stage.path("radvd.conf");
-    let text = "interface t53-right {\n AdvSendAdvert on;\n MinRtrAdvInterval 3;\n MaxRtrAdvInterval 4;\n\
-                prefix 2001:db8:51::/64 { };\n};\n";
-    std::fs::write(&file, text).expect("written");
-    world.right.set("net.ipv6.conf.all.forwarding", "1").expect("a router");
-    let watch = PacketSocket::open(&world.right, "t53-right").expect("a socket");
-    let mut command = world.right.command("radvd");
-    command.args(["-n", "-m", "stderr", "-C"]).arg(&file).arg("-p").arg(world.stage.path("radvd.pid"));
-    let radvd = Running::start(&mut command).expect("it starts");
-    let is_advertisement =
-        |frame: &[u8]| frame.len() > 54 && frame[12..14] == [0x86, 0xdd] && frame[54] == 134;
-    for _ in 0..2 {
-        assert!(watch.find(PATIENCE, is_advertisement).is_some(), "radvd advertises");
-        for address in RIGHT {
-            ping(world.left.command("busybox"), 1, &[address]).expect("it answers");
-        }
-    }
-    drop(radvd);
-    world.finish();
-}
-
-#[test]
 fn hosts_are_told_of_a_router_that_is_stopped() {
     needs!(Root, Tun, Program("ip"), Program("busybox"));
     let World { stage, left, right } = World::start("process", 1500);
@@ -263,43 +232,6 @@ fn floods_disturb_nobody_behind_a_process() {
     floods_disturb_nobody("process");
 }
 
-#[test]
-fn of_two_stations_with_one_address_the_later_one_notices() {
-    needs!(Root, Tun, Program("ip"), Program("busybox"));
-    let world = World::start("process", 1500);
-    let own = format!("{}/64", ROUTER[1]);
-    let own = own.as_str();
-    let address = |words: &[&str]| {
-        let words = [&["address"][..], words, &[own, "dev", "t53-left"]].concat();
-        world.left.ip(&words).expect("it is done");
-    };
-    // The router was first. The host asks until a router on a busy host objects, instead of only once.
-    world.left.set("net.ipv6.conf.t53-left.dad_transmits", "60").expect("a parameter");
-    address(&["add"]);
-    says(&world.left, &["ip", "-6", "-o", "address", "show", "dev", "t53-left"], |said| {
-        said.contains("dadfailed")
-    });
-    address(&["del"]);
-    // The host was first: the router does not use the address, but forwards IPv4 and answers at others.
-    let words = ["address", "add", own, "dev", "t53-left", "nodad"];
-    world.left.ip(&words).expect("it is done");
-    let restart = || {
-        let done = run(world.stage.home().command(RINGROAD).args(["restart", "t53"]), PATIENCE);
-        let done = done.expect("an answer");
-        assert!(done.status.success(), "{}", done.stderr);
-    };
-    restart();
-    let has_noticed = |all: &support::Counters| all.sum(|name| name.ends_with(".nd_conflicts")) > 0;
-    world.stage.wait_for_counters(has_noticed).expect("a conflict");
-    ping(world.left.command("busybox"), 1, &[RIGHT[0]]).expect("it answers");
-    address(&["del"]);
-    restart();
-    world.wait_for_the_router();
-    world.silence();
-    let World { stage, left, right } = world;
-    stage.finish_troubled(vec![left, right]).expect("nothing is left");
-}
-
 fn large_packets_in_streams(engine: &str) {
     let world = World::start(engine, 9000);
     let mut server =
@@ -329,6 +261,74 @@ fn large_packets_in_streams_through_a_process() {
 
 mod all {
     use super::*;
+
+    #[test]
+    fn of_two_stations_with_one_address_the_later_one_notices() {
+        needs!(Root, Tun, Program("ip"), Program("busybox"));
+        let world = World::start("process", 1500);
+        let own = format!("{}/64", ROUTER[1]);
+        let own = own.as_str();
+        let address = |words: &[&str]| {
+            let words = [&["address"][..], words, &[own, "dev", "t53-left"]].concat();
+            world.left.ip(&words).expect("it is done");
+        };
+        // The router was first. The host asks until a router on a busy host objects, instead of only once.
+        world.left.set("net.ipv6.conf.t53-left.dad_transmits", "60").expect("a parameter");
+        address(&["add"]);
+        says(&world.left, &["ip", "-6", "-o", "address", "show", "dev", "t53-left"], |said| {
+            said.contains("dadfailed")
+        });
+        address(&["del"]);
+        // The host was first: the router does not use the address, but forwards IPv4 and answers at others.
+        let words = ["address", "add", own, "dev", "t53-left", "nodad"];
+        world.left.ip(&words).expect("it is done");
+        let restart = || {
+            let done = run(world.stage.home().command(RINGROAD).args(["restart", "t53"]), PATIENCE);
+            let done = done.expect("an answer");
+            assert!(done.status.success(), "{}", done.stderr);
+        };
+        restart();
+        let has_noticed = |all: &support::Counters| all.sum(|name| name.ends_with(".nd_conflicts")) > 0;
+        world.stage.wait_for_counters(has_noticed).expect("a conflict");
+        ping(world.left.command("busybox"), 1, &[RIGHT[0]]).expect("it answers");
+        address(&["del"]);
+        restart();
+        world.wait_for_the_router();
+        world.silence();
+        let World { stage, left, right } = world;
+        stage.finish_troubled(vec![left, right]).expect("nothing is left");
+    }
+
+    #[test]
+    fn neighbours_and_routers_are_found_and_another_router_is_no_trouble() {
+        needs!(Root, Tun, Program("ip"), Program("busybox"), Program("ndisc6"), Program("rdisc6"));
+        needs!(Program("radvd"));
+        let world = World::start("process", 1500);
+        says(&world.left, &["ndisc6", "-1", ROUTER[1], "t53-left"], |said| {
+            said.to_ascii_lowercase().contains(ROUTER_MAC)
+        });
+        says(&world.left, &["rdisc6", "-1", "t53-left"], |said| said.contains("2001:db8:1::/64"));
+        // A host on the right claims to be a router, too.
+        let file = world.stage.path("radvd.conf");
+        let text = "interface t53-right {\n AdvSendAdvert on;\n MinRtrAdvInterval 3;\n MaxRtrAdvInterval 4;\n\
+                    prefix 2001:db8:51::/64 { };\n};\n";
+        std::fs::write(&file, text).expect("written");
+        world.right.set("net.ipv6.conf.all.forwarding", "1").expect("a router");
+        let watch = PacketSocket::open(&world.right, "t53-right").expect("a socket");
+        let mut command = world.right.command("radvd");
+        command.args(["-n", "-m", "stderr", "-C"]).arg(&file).arg("-p").arg(world.stage.path("radvd.pid"));
+        let radvd = Running::start(&mut command).expect("it starts");
+        let is_advertisement =
+            |frame: &[u8]| frame.len() > 54 && frame[12..14] == [0x86, 0xdd] && frame[54] == 134;
+        for _ in 0..2 {
+            assert!(watch.find(PATIENCE, is_advertisement).is_some(), "radvd advertises");
+            for address in RIGHT {
+                ping(world.left.command("busybox"), 1, &[address]).expect("it answers");
+            }
+        }
+        drop(radvd);
+        world.finish();
+    }
 
     #[test]
     fn paths_are_traced_through_a_virtual_machine() {

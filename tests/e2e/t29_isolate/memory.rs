@@ -45,49 +45,56 @@ fn locks(pid: u32) -> Vec<String> {
     paths.filter_map(|path| path.strip_prefix("/run/ringroad/").map(str::to_owned)).collect()
 }
 
-#[test]
-fn it_has_nothing_of_a_neighbour_in_its_memory() {
-    support::needs!(Root, Kvm);
-    let tenants = [
-        Tenant { name: "jxqz-one", net: "10.227.31", mac: [0x02, 0x9b, 0x5e, 0xc7, 0x31, 0xd4] },
-        Tenant { name: "vkwf-two", net: "10.193.57", mac: [0x06, 0xe3, 0x8d, 0x7a, 0xf5, 0xb9] },
-    ];
-    let [one, two] = &tenants;
-    let mut stage = Stage::start(RINGROAD, &(one.file("") + &two.file(""))).expect("it starts");
-    stage.run().wait_for_line(PATIENCE, |line| line.contains("counters")).expect("it comes up");
-    for tenant in &tenants {
-        wait_until(&stage, tenant.name, |now| now["state"] == "running");
-        // Information requested about one tenant does not reach the other.
-        ask(&stage, &["show", tenant.name]);
-        ask(&stage, &["top", tenant.name, "--once", "--json"]);
-        // A setting that differs from the file would be undone by `apply`, so it is set back.
-        for word in ["spin=20us", "spin=50us"] {
-            ask(&stage, &["set", tenant.name, word]);
+mod all {
+    use super::*;
+
+    #[test]
+    fn it_has_nothing_of_a_neighbour_in_its_memory() {
+        support::needs!(Root, Kvm);
+        let tenants = [
+            Tenant { name: "jxqz-one", net: "10.227.31", mac: [0x02, 0x9b, 0x5e, 0xc7, 0x31, 0xd4] },
+            Tenant { name: "vkwf-two", net: "10.193.57", mac: [0x06, 0xe3, 0x8d, 0x7a, 0xf5, 0xb9] },
+        ];
+        let [one, two] = &tenants;
+        let mut stage = Stage::start(RINGROAD, &(one.file("") + &two.file(""))).expect("it starts");
+        stage.run().wait_for_line(PATIENCE, |line| line.contains("counters")).expect("it comes up");
+        for tenant in &tenants {
+            wait_until(&stage, tenant.name, |now| now["state"] == "running");
+            // Information requested about one tenant does not reach the other.
+            ask(&stage, &["show", tenant.name]);
+            ask(&stage, &["top", tenant.name, "--once", "--json"]);
+            // A setting that differs from the file would be undone by `apply`, so it is set back.
+            for word in ["spin=20us", "spin=50us"] {
+                ask(&stage, &["set", tenant.name, word]);
+            }
         }
-    }
-    let routed = |tenant: &Tenant| {
-        tenant.file(&format!("[[router.route]]\nto = '203.0.113.0/24'\nvia = '{}.2'\n", tenant.net))
-    };
-    std::fs::write(stage.path("next.toml"), routed(one) + &routed(two)).expect("written");
-    let told = ask(&stage, &["apply", "next.toml"]);
-    let all: Vec<_> = tenants.iter().flat_map(Tenant::traces).collect();
-    let all: Vec<_> = all.iter().map(|(what, octets)| (what.as_str(), octets.clone())).collect();
-    let held = |process: u32| Process::look(process).expect("it runs").holds(&all).expect("its memory");
-    let plane = number(&status(&stage, one.name), "data_plane");
-    // The plan is transmitted as octets.
-    let known = |what: &str| held(plane).contains(what) || what.ends_with("MAC as text");
-    assert!(all.iter().all(|(what, _)| known(what)), "whoever serves both knows both: {:?}", held(plane));
-    assert_eq!(locks(plane).len(), 4, "{:?}", locks(plane));
-    for (own, other) in [(one, two), (two, one)] {
-        let Tenant { name, .. } = own;
-        assert!(told.contains(&format!("router {name}: route 203.0.113.0/24")), "{told}");
-        let process = process_of(&stage, name);
-        let held = held(process);
-        for what in ["name", "MAC"] {
-            assert!(held.contains(format!("{name}: {what}").as_str()), "{held:?}");
+        let routed = |tenant: &Tenant| {
+            tenant.file(&format!("[[router.route]]\nto = '203.0.113.0/24'\nvia = '{}.2'\n", tenant.net))
+        };
+        std::fs::write(stage.path("next.toml"), routed(one) + &routed(two)).expect("written");
+        let told = ask(&stage, &["apply", "next.toml"]);
+        let all: Vec<_> = tenants.iter().flat_map(Tenant::traces).collect();
+        let all: Vec<_> = all.iter().map(|(what, octets)| (what.as_str(), octets.clone())).collect();
+        let held = |process: u32| Process::look(process).expect("it runs").holds(&all).expect("its memory");
+        let plane = number(&status(&stage, one.name), "data_plane");
+        // The plan is transmitted as octets.
+        let known = |what: &str| held(plane).contains(what) || what.ends_with("MAC as text");
+        assert!(all.iter().all(|(what, _)| known(what)), "whoever serves both knows both: {:?}", held(plane));
+        assert_eq!(locks(plane).len(), 4, "{:?}", locks(plane));
+        for (own, other) in [(one, two), (two, one)] {
+            let Tenant { name, .. } = own;
+            assert!(told.contains(&format!("router {name}: route 203.0.113.0/24")), "{told}");
+            let process = process_of(&stage, name);
+            let held = held(process);
+            for what in ["name", "MAC"] {
+                assert!(held.contains(format!("{name}: {what}").as_str()), "{held:?}");
+            }
+            assert!(
+                !held.iter().any(|what| what.starts_with(other.name)),
+                "in the process of {name}: {held:?}"
+            );
+            assert_eq!(locks(process), [format!("routers/{name}")]);
         }
-        assert!(!held.iter().any(|what| what.starts_with(other.name)), "in the process of {name}: {held:?}");
-        assert_eq!(locks(process), [format!("routers/{name}")]);
+        stage.finish_troubled(Vec::new()).expect("nothing is left");
     }
-    stage.finish_troubled(Vec::new()).expect("nothing is left");
 }

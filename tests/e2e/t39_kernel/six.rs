@@ -156,106 +156,109 @@ fn start_before_a_host(text: &str) -> World {
     world
 }
 
-#[test]
-fn hosts_behind_it_configure_themselves() {
-    support::needs!(Root, Program("ip"), Program("busybox"), Program("nsenter"));
-    if !Path::new("/proc/sys/net/ipv6").exists() {
-        return println!("SKIPPED: this kernel has no IPv6");
-    }
-    let text = advertising();
-    let world = start_before_a_host(&text);
-    wait_for(|| has_router(&world).then_some(()));
-    wait_for(|| west_says(&world, "address").contains("inet6 2001:db8:1:").then_some(()));
-    wait_for(|| answers(&world, "2001:db8:1::1").then_some(()));
-    world.stage.wait_for_counters(|counters| counters.get("t39.west.ra.sent") > 0).expect("it is counted");
-
-    // Without `ra` the host is told that it is no router any more.
-    let quiet = text.replace("\nra = { dns = \"2001:db8::53\" }", "");
-    let told = world.apply(&quiet, &["--dry-run"]);
-    assert!(told.stdout.contains("ra of west = none"), "{told:?}");
-    assert!(world.apply(&quiet, &[]).status.success());
-    wait_for(|| (!has_router(&world)).then_some(()));
-    assert!(world.apply(&text, &[]).status.success());
-    wait_for(|| has_router(&world).then_some(()));
-    said(&["restart", "t39"]);
-    wait_for(|| answers(&world, "2001:db8:1::1").then_some(()));
-    wait_for(|| has_router(&world).then_some(()));
-    // A router that does not forward is no default router.
-    said(&["set", "t39", "forwarding=false"]);
-    wait_for(|| (!has_router(&world)).then_some(()));
-    said(&["set", "t39", "forwarding=true"]);
-    wait_for(|| has_router(&world).then_some(()));
-    said(&["stop", "t39"]);
-    world.finish_troubled();
-}
-
-/// Behind a bridge the host's own interface stays when the router ends.
-#[test]
-fn hosts_are_told_of_a_router_that_is_stopped() {
-    support::needs!(Root, Program("ip"), Program("nsenter"));
-    if !Path::new("/proc/sys/net/ipv6").exists() {
-        return println!("SKIPPED: this kernel has no IPv6");
-    }
-    let text = "[[router]]\nname = \"t39\"\nengine = \"kernel\"\n\
-        [[router.nic]]\nname = \"west\"\nattach = \"bridge:t39b\"\naddress = \"2001:db8:1::1/64\"\nra = {}\n";
-    let hosts = |home: &Namespace| {
-        let (west, east) = (Namespace::add("t39-west").expect("a namespace"), host("t39-east"));
-        let pair = ["link", "add", "t39p", "type", "veth", "peer", "name", "t39w", "netns", west.name()];
-        home.ip(&["link", "add", "t39b", "type", "bridge"]).expect("a bridge");
-        home.ip(&["link", "set", "t39b", "up"]).expect("up");
-        home.ip(&pair).expect("a pair");
-        home.ip(&["link", "set", "t39p", "master", "t39b"]).expect("a port");
-        home.ip(&["link", "set", "t39p", "up"]).expect("up");
-        west.ip(&["link", "set", "t39w", "up"]).expect("up");
-        Ok((west, east))
-    };
-    let started = Stage::start_with_names_after(RINGROAD, text, &["--json"], hosts);
-    let (stage, (west, east)) = started.expect("it starts");
-    wait_for(|| stage.client().ok());
-    let world = World { stage, west, east };
-    let says_that_it_goes = || {
-        wait_for(|| has_router(&world).then_some(()));
-        said(&["stop", "t39"]);
-        wait_for(|| (!has_router(&world)).then_some(()));
-        let link = world.west.ip(&["link", "show", "t39w"]).expect("its link has stayed");
-        assert!(link.contains("LOWER_UP"), "{link}");
-    };
-    says_that_it_goes();
-    said(&["start", "t39"]);
-    says_that_it_goes();
-    for link in ["t39b", "t39p"] {
-        world.stage.home().ip(&["link", "delete", link]).expect("deleted");
-    }
-    world.finish_troubled();
-}
-
-#[test]
-fn an_ipv4_route_has_a_gateway_without_ipv4() {
-    support::needs!(Root, Program("ip"), Program("busybox"), Program("nsenter"));
-    if !Path::new("/proc/sys/net/ipv6").exists() {
-        return println!("SKIPPED: this kernel has no IPv6");
-    }
-    let text = file().replace("\"198.51.100.1/24\", ", "")
-        + "[[router.route]]\nto = \"203.0.113.0/24\"\nvia = \"fe80::9\"\nnic = \"east\"\n";
-    let world = start(&text);
-    let east = &world.east;
-    east.ip(&["link", "set", "t39e", "up"]).expect("up");
-    east.ip(&["address", "add", "fe80::9/64", "dev", "t39e"]).expect("an address");
-    east.ip(&["address", "add", &format!("{EAST}/64"), "dev", "t39e"]).expect("an address");
-    east.ip(&["address", "add", "203.0.113.2/32", "dev", "lo"]).expect("an address");
-    east.set("net.ipv6.neigh.t39e.mcast_solicit", "60").expect("set");
-    let back = ["-4", "route", "add", "default", "via", "inet6", "2001:db8:2::1", "dev", "t39e"];
-    east.ip(&back).expect("a route");
-    wait_for(|| support::answers(world.west.command("busybox"), &["203.0.113.2"]).then_some(()));
-    let said = ping(world.west.command("busybox"), 3, &["203.0.113.2"]).expect("answers");
-    assert_eq!(said.matches("ttl=63").count(), 3, "{said}");
-    let neighbours = world.inside(&["-4", "neigh", "show", "dev", "east"]);
-    assert!(neighbours.is_empty(), "nobody is asked for by ARP there: {neighbours}");
-    world.finish_troubled();
-}
-
 mod all {
     use super::*;
+
+    #[test]
+    fn an_ipv4_route_has_a_gateway_without_ipv4() {
+        support::needs!(Root, Program("ip"), Program("busybox"), Program("nsenter"));
+        if !Path::new("/proc/sys/net/ipv6").exists() {
+            return println!("SKIPPED: this kernel has no IPv6");
+        }
+        let text = file().replace("\"198.51.100.1/24\", ", "")
+            + "[[router.route]]\nto = \"203.0.113.0/24\"\nvia = \"fe80::9\"\nnic = \"east\"\n";
+        let world = start(&text);
+        let east = &world.east;
+        east.ip(&["link", "set", "t39e", "up"]).expect("up");
+        east.ip(&["address", "add", "fe80::9/64", "dev", "t39e"]).expect("an address");
+        east.ip(&["address", "add", &format!("{EAST}/64"), "dev", "t39e"]).expect("an address");
+        east.ip(&["address", "add", "203.0.113.2/32", "dev", "lo"]).expect("an address");
+        east.set("net.ipv6.neigh.t39e.mcast_solicit", "60").expect("set");
+        let back = ["-4", "route", "add", "default", "via", "inet6", "2001:db8:2::1", "dev", "t39e"];
+        east.ip(&back).expect("a route");
+        wait_for(|| support::answers(world.west.command("busybox"), &["203.0.113.2"]).then_some(()));
+        let said = ping(world.west.command("busybox"), 3, &["203.0.113.2"]).expect("answers");
+        assert_eq!(said.matches("ttl=63").count(), 3, "{said}");
+        let neighbours = world.inside(&["-4", "neigh", "show", "dev", "east"]);
+        assert!(neighbours.is_empty(), "nobody is asked for by ARP there: {neighbours}");
+        world.finish_troubled();
+    }
+
+    /// Behind a bridge the host's own interface stays when the router ends.
+    #[test]
+    fn hosts_are_told_of_a_router_that_is_stopped() {
+        support::needs!(Root, Program("ip"), Program("nsenter"));
+        if !Path::new("/proc/sys/net/ipv6").exists() {
+            return println!("SKIPPED: this kernel has no IPv6");
+        }
+        let text = "[[router]]\nname = \"t39\"\nengine = \"kernel\"\n\
+            [[router.nic]]\nname = \"west\"\nattach = \"bridge:t39b\"\naddress = \"2001:db8:1::1/64\"\nra = {}\n";
+        let hosts = |home: &Namespace| {
+            let (west, east) = (Namespace::add("t39-west").expect("a namespace"), host("t39-east"));
+            let pair = ["link", "add", "t39p", "type", "veth", "peer", "name", "t39w", "netns", west.name()];
+            home.ip(&["link", "add", "t39b", "type", "bridge"]).expect("a bridge");
+            home.ip(&["link", "set", "t39b", "up"]).expect("up");
+            home.ip(&pair).expect("a pair");
+            home.ip(&["link", "set", "t39p", "master", "t39b"]).expect("a port");
+            home.ip(&["link", "set", "t39p", "up"]).expect("up");
+            west.ip(&["link", "set", "t39w", "up"]).expect("up");
+            Ok((west, east))
+        };
+        let started = Stage::start_with_names_after(RINGROAD, text, &["--json"], hosts);
+        let (stage, (west, east)) = started.expect("it starts");
+        wait_for(|| stage.client().ok());
+        let world = World { stage, west, east };
+        let says_that_it_goes = || {
+            wait_for(|| has_router(&world).then_some(()));
+            said(&["stop", "t39"]);
+            wait_for(|| (!has_router(&world)).then_some(()));
+            let link = world.west.ip(&["link", "show", "t39w"]).expect("its link has stayed");
+            assert!(link.contains("LOWER_UP"), "{link}");
+        };
+        says_that_it_goes();
+        said(&["start", "t39"]);
+        says_that_it_goes();
+        for link in ["t39b", "t39p"] {
+            world.stage.home().ip(&["link", "delete", link]).expect("deleted");
+        }
+        world.finish_troubled();
+    }
+
+    #[test]
+    fn hosts_behind_it_configure_themselves() {
+        support::needs!(Root, Program("ip"), Program("busybox"), Program("nsenter"));
+        if !Path::new("/proc/sys/net/ipv6").exists() {
+            return println!("SKIPPED: this kernel has no IPv6");
+        }
+        let text = advertising();
+        let world = start_before_a_host(&text);
+        wait_for(|| has_router(&world).then_some(()));
+        wait_for(|| west_says(&world, "address").contains("inet6 2001:db8:1:").then_some(()));
+        wait_for(|| answers(&world, "2001:db8:1::1").then_some(()));
+        world
+            .stage
+            .wait_for_counters(|counters| counters.get("t39.west.ra.sent") > 0)
+            .expect("it is counted");
+
+        // Without `ra` the host is told that it is no router any more.
+        let quiet = text.replace("\nra = { dns = \"2001:db8::53\" }", "");
+        let told = world.apply(&quiet, &["--dry-run"]);
+        assert!(told.stdout.contains("ra of west = none"), "{told:?}");
+        assert!(world.apply(&quiet, &[]).status.success());
+        wait_for(|| (!has_router(&world)).then_some(()));
+        assert!(world.apply(&text, &[]).status.success());
+        wait_for(|| has_router(&world).then_some(()));
+        said(&["restart", "t39"]);
+        wait_for(|| answers(&world, "2001:db8:1::1").then_some(()));
+        wait_for(|| has_router(&world).then_some(()));
+        // A router that does not forward is no default router.
+        said(&["set", "t39", "forwarding=false"]);
+        wait_for(|| (!has_router(&world)).then_some(()));
+        said(&["set", "t39", "forwarding=true"]);
+        wait_for(|| has_router(&world).then_some(()));
+        said(&["stop", "t39"]);
+        world.finish_troubled();
+    }
 
     #[test]
     fn it_is_found_by_the_tools_of_ndisc6() {

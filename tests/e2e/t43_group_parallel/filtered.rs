@@ -27,14 +27,14 @@ fn try_to_filter(kind: &str) {
     world.finish();
 }
 
-#[test]
-fn sources_are_filtered() {
-    support::needs!(Root, Tun, Program("ip"), Program("busybox"));
-    try_to_filter("kind = 'parallel'\nmembers = 2");
-}
-
 mod all {
     use super::*;
+
+    #[test]
+    fn sources_are_filtered() {
+        support::needs!(Root, Tun, Program("ip"), Program("busybox"));
+        try_to_filter("kind = 'parallel'\nmembers = 2");
+    }
 
     #[test]
     fn sources_are_filtered_behind_balancers() {

@@ -29,12 +29,6 @@ fn try_to_park(engine: &str) {
     );
 }
 
-#[test]
-fn processes_that_the_load_does_not_need_are_parked_and_wake() {
-    support::needs!(Root, Tun, Program("ip"));
-    try_to_park("process");
-}
-
 fn try_a_spare_member(engine: &str) {
     let text = between_taps(engine).replacen("members = 2", "members = 1\nspare = 1", 1);
     let world = World::start(&text);
@@ -67,6 +61,12 @@ fn a_spare_process_wakes_and_is_followed_by_another_one() {
 
 mod all {
     use super::*;
+
+    #[test]
+    fn processes_that_the_load_does_not_need_are_parked_and_wake() {
+        support::needs!(Root, Tun, Program("ip"));
+        try_to_park("process");
+    }
 
     #[test]
     fn a_load_wakes_a_member() {

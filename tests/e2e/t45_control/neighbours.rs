@@ -64,14 +64,14 @@ fn a_neighbour_that_is_entered_is_the_routers_until_it_is_removed(engine: &str) 
     stage.finish_troubled(vec![west, east]).expect("nothing is left");
 }
 
-#[test]
-fn a_process_has_the_static_neighbours_of_its_namespace() {
-    needs!(Root, Tun, Program("ip"), Program("busybox"));
-    a_neighbour_that_is_entered_is_the_routers_until_it_is_removed("process");
-}
-
 mod all {
     use super::*;
+
+    #[test]
+    fn a_process_has_the_static_neighbours_of_its_namespace() {
+        needs!(Root, Tun, Program("ip"), Program("busybox"));
+        a_neighbour_that_is_entered_is_the_routers_until_it_is_removed("process");
+    }
 
     #[test]
     fn a_virtual_machine_has_the_static_neighbours_of_its_namespace() {
