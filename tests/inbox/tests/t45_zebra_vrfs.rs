@@ -1,6 +1,6 @@
 //! Objective: what Debian's zebra tells a data path of VRFs by FPM. Where they are devices of the kernel, each route names the table of its
 //! VRF. Where they are network namespaces (`zebra -n`) the routes of all of them name one table: if two VRFs have a route to one network,
-//! the data path knows only the one that it was told last.
+//! the data path knows one route, and not whose it is.
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, TcpListener};
@@ -23,6 +23,8 @@ const OPTIONS: Options = Options { fpm: true, bfd: false };
 const NETWORK: &str = "10.9.0.0/16";
 const FIRST: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 2);
 const SECOND: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 3);
+/// Network to which the second VRF gets a route later.
+const LATER: &str = "10.10.0.0/16";
 /// Main table of a network namespace.
 const MAIN: u32 = 254;
 
@@ -87,22 +89,21 @@ impl<'n> Frr<'n> {
         command
     }
 
-    /// Tables that routes to the network name, each with the next hop.
-    fn told(&self) -> Vec<(u32, Option<IpAddr>)> {
+    /// Tables that routes to this network name, each with the next hop.
+    fn told(&self, network: &str) -> Vec<(u32, Option<IpAddr>)> {
         let via = |found: &Found<'_>| match found.paths {
             Some(Paths::Hops([hop])) => hop.via,
             _ => None,
         };
-        let all = self.session.rib().iter().filter(|found| found.key.to.to_string() == NETWORK);
+        let all = self.session.rib().iter().filter(|found| found.key.to.to_string() == network);
         all.map(|found| (found.key.table, via(&found))).collect()
     }
 
-    /// Waits until the data path knows these routes to the network, and no others.
-    fn until_told(&mut self, wanted: &[(u32, Ipv4Addr)]) {
-        let wanted: Vec<_> = wanted.iter().map(|(table, via)| (*table, Some(IpAddr::from(*via)))).collect();
+    /// Hears zebra until this is true.
+    fn until(&mut self, is_so: impl Fn(&Self) -> bool) {
         let end = Instant::now() + PATIENCE;
-        while self.told() != wanted {
-            assert!(Instant::now() < end, "expected {wanted:?}, found {:?}", self.told());
+        while !is_so(self) {
+            assert!(Instant::now() < end, "found {:?}", self.told(NETWORK));
             self.zebra.turn(&mut self.session).expect("a turn");
             self.session.changes(&mut |_| {});
             sleep(LOOK);
@@ -110,9 +111,9 @@ impl<'n> Frr<'n> {
     }
 }
 
-/// Configuration of a VRF with a route to the network.
-fn vrf(name: &str, via: Ipv4Addr) -> String {
-    format!("vrf {name}\n ip route {NETWORK} {via}\nexit-vrf\n")
+/// Configuration of a VRF with a route.
+fn vrf(name: &str, network: &str, via: Ipv4Addr) -> String {
+    format!("vrf {name}\n ip route {network} {via}\nexit-vrf\n")
 }
 
 fn ip(host: &Namespace, words: &str) {
@@ -140,8 +141,9 @@ fn routes_of_vrfs_that_are_devices_name_their_tables() {
         ip(&namespace, &format!("link set {name} up"));
         ip(&namespace, &format!("link set {link} master {name} up"));
     }
-    let mut frr = Frr::start(&namespace, &[], &(vrf("red", FIRST) + &vrf("blue", SECOND)));
-    frr.until_told(&[(1001, FIRST), (1002, SECOND)]);
+    let both = vrf("red", NETWORK, FIRST) + &vrf("blue", NETWORK, SECOND);
+    let mut frr = Frr::start(&namespace, &[], &both);
+    frr.until(|frr| frr.told(NETWORK) == [(1001, Some(FIRST.into())), (1002, Some(SECOND.into()))]);
 }
 
 #[test]
@@ -157,13 +159,18 @@ fn routes_of_vrfs_that_are_namespaces_name_one_table() {
         add_link(host, "lan");
         ip(host, "link set lan up");
     }
-    let mut frr = Frr::start(&home, &["-n"], &vrf(red.name(), FIRST));
-    frr.until_told(&[(MAIN, FIRST)]);
-    frr.load(&vrf(blue.name(), SECOND));
-    frr.until_told(&[(MAIN, SECOND)]);
-    // Both VRFs have their routes: what is lost is which of them a route is of.
-    for (host, via) in [(&red, FIRST), (&blue, SECOND)] {
-        let route = host.ip(&["route", "show", NETWORK]).expect("routes");
-        assert!(route.contains(&format!("via {via} ")), "{}: {route}", host.name());
-    }
+    let mut frr = Frr::start(&home, &["-n"], &vrf(red.name(), NETWORK, FIRST));
+    let tables =
+        |frr: &Frr<'_>, network| frr.told(network).into_iter().map(|(table, _)| table).collect::<Vec<_>>();
+    frr.until(|frr| tables(frr, NETWORK) == [MAIN]);
+    let has = |host: &Namespace, via: Ipv4Addr| {
+        host.ip(&["route", "show", NETWORK]).expect("routes").contains(&format!("via {via} "))
+    };
+    frr.load(&vrf(blue.name(), NETWORK, SECOND));
+    frr.until(|_| has(&blue, SECOND));
+    // Zebra tells of routes in order: after this one it has told of the one before.
+    frr.load(&vrf(blue.name(), LATER, SECOND));
+    frr.until(|frr| tables(frr, LATER) == [MAIN]);
+    assert_eq!(tables(&frr, NETWORK), [MAIN], "two routes are one");
+    assert!(has(&red, FIRST), "both VRFs have their routes: what is lost is which of them a route is of");
 }
