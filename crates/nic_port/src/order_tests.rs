@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Instant;
 
 use port::steer;
-use port::{Frame, Frames};
+use port::{ClockHandle, Frame, Frames};
 use ring::{BURST, Bytes};
 
 use super::tests::Driver as _;
@@ -18,8 +18,8 @@ const FLOWS: u32 = 2000;
 const EACH: u32 = 30;
 /// Upper bound for the duration of a test.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Longer than any thread of this test waits for its CPU, even on a busy host.
-const LONG_SETTLE: Duration = Duration::from_millis(300);
+/// Number of frames between two changes of the number of pairs.
+const BETWEEN: usize = 1000;
 
 /// Returns frame `number` of a flow.
 fn octets(flow: u32, number: u32) -> [u8; 60] {
@@ -36,6 +36,11 @@ fn octets(flow: u32, number: u32) -> [u8; 60] {
 struct World {
     queues: Arc<NicQueues>,
     stop: AtomicBool,
+    /// Advances the clock of the queues, by which the NIC is closed after a change.
+    hand: ClockHandle,
+    /// Number of threads that are delivering frames now.
+    delivering: AtomicUsize,
+    delivered: AtomicUsize,
     /// Number of the next expected frame of each flow.
     next: Vec<AtomicU32>,
     came: AtomicUsize,
@@ -43,11 +48,9 @@ struct World {
 
 impl World {
     fn new() -> (Self, Vec<[Guest; 2]>) {
-        let queues = NicQueues::with_settle(
-            NicQueuesConfig { pairs: PAIRS, ..NicQueuesConfig::default() },
-            LONG_SETTLE,
-        )
-        .expect("event descriptors");
+        let (clock, hand) = Clock::by_hand();
+        let design = NicQueuesConfig { pairs: PAIRS, ..NicQueuesConfig::default() };
+        let queues = NicQueues::by(clock, design, SETTLE).expect("event descriptors");
         let guests = (0..PAIRS).map(|pair| {
             let (mut receiver, sender) = (Guest::new(Habit::InOrder, true), Guest::new(Habit::InOrder, true));
             let queue = receiver.receive_queue();
@@ -61,7 +64,16 @@ impl World {
         });
         let guests = guests.collect();
         let next = (0..FLOWS).map(|_| AtomicU32::new(0)).collect();
-        (Self { queues, stop: AtomicBool::new(false), next, came: AtomicUsize::new(0) }, guests)
+        let world = Self {
+            queues,
+            stop: AtomicBool::new(false),
+            hand,
+            delivering: AtomicUsize::new(0),
+            delivered: AtomicUsize::new(0),
+            next,
+            came: AtomicUsize::new(0),
+        };
+        (world, guests)
     }
 
     fn goes_on(&self) -> bool {
@@ -121,18 +133,44 @@ impl World {
                     burst.iter_mut().map(|octets| Frame::new(Bytes::from_slice(octets))).collect();
                 // The driver may have changed the number of pairs meanwhile, or another thread may have filled the
                 // ring.
-                waiting = &waiting[sink.deliver(&frames)..];
+                self.delivering.fetch_add(1, Ordering::AcqRel);
+                let taken = sink.deliver(&frames);
+                self.delivered.fetch_add(taken, Ordering::AcqRel);
+                self.delivering.fetch_sub(1, Ordering::AcqRel);
+                waiting = &waiting[taken..];
             }
         }
     }
 
-    /// Waits for all frames, while the driver changes the number of pairs.
+    /// Waits until this is true; returns false if it will not be.
+    fn wait(&self, is_so: impl Fn() -> bool) -> bool {
+        let end = Instant::now() + PATIENCE;
+        while self.goes_on() && Instant::now() < end {
+            if is_so() {
+                return true;
+            }
+            Self::rest();
+        }
+        false
+    }
+
+    /// Waits for all frames, while the driver changes the number of pairs. The NIC stays closed after each change until no frame is under
+    /// way: what it waits for, however long the threads wait for their CPUs.
     fn watch(&self) {
-        let (start, all) = (Instant::now(), (FLOWS * EACH) as usize);
-        let mut minds = [2, 3, 1, 4, 1, 2].iter().cycle();
-        while self.came.load(Ordering::Acquire) < all && self.goes_on() && start.elapsed() < PATIENCE {
-            thread::sleep(LONG_SETTLE + Duration::from_millis(30));
-            self.queues.use_pairs(*minds.next().expect("without end"));
+        let (all, came) = ((FLOWS * EACH) as usize, || self.came.load(Ordering::Acquire));
+        for pairs in [2, 3, 1, 4, 1, 2].iter().cycle() {
+            let enough = all.min(came() + BETWEEN);
+            if !self.wait(|| came() >= enough) || enough == all {
+                break;
+            }
+            self.queues.use_pairs(*pairs);
+            // Who has not seen the change is delivering. After that nobody delivers anything.
+            let settled = self.wait(|| self.delivering.load(Ordering::Acquire) == 0)
+                && self.wait(|| came() == self.delivered.load(Ordering::Acquire));
+            if !settled {
+                break;
+            }
+            self.hand.advance(SETTLE + Duration::from_micros(1));
         }
         self.stop.store(true, Ordering::Release);
     }
