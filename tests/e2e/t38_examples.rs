@@ -130,6 +130,7 @@ mod each {
         process: [=> "process.toml"], [];
         parallel: [=> "parallel.toml"], [];
         container: [=> "container.toml"], [];
+        udp: [=> "udp.toml"], [];
         replay: ["pcap.toml", => "replay.toml"], [Want::Of(Need::Program("tcpdump"))];
     }
 }
@@ -171,7 +172,6 @@ mod all {
         ovs: [=> "ovs.toml"], [Want::Of(Need::Program("ovs-vswitchd")), Want::Of(Need::Program("ovsdb-server"))];
         macvtap: [=> "macvtap.toml"], [];
         xdp: [=> "xdp.toml"], [];
-        udp: [=> "udp.toml"], [];
         vhost_user_backend: [=> "vhost-user-backend.toml"], [KVM, TESTPMD];
         vhost_user_frontend: [=> "vhost-user-frontend.toml"], [KVM, TESTPMD];
         null: [=> "null.toml"], [];

@@ -40,113 +40,135 @@ fn launch(home: &Namespace, folder: &Path) -> Running {
 }
 
 mod alone {
-    mod all {
-        use std::net::UdpSocket;
-        use std::thread;
-        use std::time::Instant;
+    use std::net::UdpSocket;
+    use std::thread;
+    use std::time::Instant;
 
-        use api::{Answer, Request};
-        use serde_json::Value;
-        use support::{Signal, Stage, Traces, alone, ping};
+    use api::{Answer, Request};
+    use serde_json::Value;
+    use support::{Signal, Stage, Traces, alone, ping};
 
-        use super::super::*;
+    use super::*;
 
-        /// A host without IPv6, so that it sends nothing by itself.
-        fn host(name: &str) -> Namespace {
-            Namespace::add_silent(name).expect("a namespace")
-        }
+    /// A host without IPv6, so that it sends nothing by itself.
+    fn host(name: &str) -> Namespace {
+        Namespace::add_silent(name).expect("a namespace")
+    }
 
-        /// Starts a run, and a host for each of the router's NICs.
-        fn start(text: &str) -> (Stage, Namespace, Namespace) {
-            let hosts = |_: &Namespace| Ok((host("t41-west"), host("t41-east")));
-            let started = Stage::start_with_groups_after(RINGROAD, text, &["--json"], hosts);
-            let (stage, (west, east)) = started.expect("it starts");
-            (stage, west, east)
-        }
+    /// Starts a run, and a host for each of the router's NICs.
+    fn start(text: &str) -> (Stage, Namespace, Namespace) {
+        let hosts = |_: &Namespace| Ok((host("t41-west"), host("t41-east")));
+        let started = Stage::start_with_groups_after(RINGROAD, text, &["--json"], hosts);
+        let (stage, (west, east)) = started.expect("it starts");
+        (stage, west, east)
+    }
 
-        /// Sends a signal, such as `-9`.
-        fn signal(signal: &str, process: u32) {
-            let done = Command::new("kill").args([signal, &process.to_string()]).status();
-            assert!(done.expect("a program").success());
-        }
+    /// Sends a signal, such as `-9`.
+    fn signal(signal: &str, process: u32) {
+        let done = Command::new("kill").args([signal, &process.to_string()]).status();
+        assert!(done.expect("a program").success());
+    }
 
-        fn wait_for<T>(mut found: impl FnMut() -> Option<T>) -> T {
-            let end = Instant::now() + PATIENCE;
-            loop {
-                if let Some(found) = found() {
-                    return found;
-                }
-                assert!(Instant::now() < end, "it does not come");
-                thread::sleep(Duration::from_millis(10));
+    fn wait_for<T>(mut found: impl FnMut() -> Option<T>) -> T {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            if let Some(found) = found() {
+                return found;
             }
+            assert!(Instant::now() < end, "it does not come");
+            thread::sleep(Duration::from_millis(10));
         }
+    }
 
-        fn has_link(namespace: &Namespace, name: &str) -> bool {
-            namespace.links().expect("links").iter().any(|link| link == name)
-        }
+    fn has_link(namespace: &Namespace, name: &str) -> bool {
+        namespace.links().expect("links").iter().any(|link| link == name)
+    }
 
-        /// Moves the outer end of a pair to a host, and gives it an address and a default route. The kernel removes the pair of a
-        /// container that has ended some time after its end.
-        fn plug_in(home: &Namespace, link: &str, host: &Namespace, net: &str) {
-            wait_for(|| (has_link(home, link) && !has_link(host, link)).then_some(()));
-            home.ip(&["link", "set", link, "netns", host.name()]).expect("moved");
-            host.add_four(link, &format!("{net}.2/24"), &format!("{net}.1")).expect("a route");
-        }
+    /// Moves the outer end of a pair to a host, and gives it an address and a default route. The kernel removes the pair of a
+    /// container that has ended some time after its end.
+    fn plug_in(home: &Namespace, link: &str, host: &Namespace, net: &str) {
+        wait_for(|| (has_link(home, link) && !has_link(host, link)).then_some(()));
+        home.ip(&["link", "set", link, "netns", host.name()]).expect("moved");
+        host.add_four(link, &format!("{net}.2/24"), &format!("{net}.1")).expect("a route");
+    }
 
-        fn plug_in_both(stage: &Stage, west: &Namespace, east: &Namespace) {
-            plug_in(stage.home(), "t41w", west, "192.0.2");
-            plug_in(stage.home(), "t41e", east, "198.51.100");
-            ping(west.command("busybox"), 3, &["198.51.100.2"]).expect("answers");
-        }
+    fn plug_in_both(stage: &Stage, west: &Namespace, east: &Namespace) {
+        plug_in(stage.home(), "t41w", west, "192.0.2");
+        plug_in(stage.home(), "t41e", east, "198.51.100");
+        ping(west.command("busybox"), 3, &["198.51.100.2"]).expect("answers");
+    }
 
-        /// Waits until the router runs, after this many restarts because of faults: LXC is done with its interfaces then.
-        fn wait_until_it_runs(restarts: u64) {
-            wait_for(|| {
-                let shown: Value = serde_json::from_str(&ringroad(&["show", "t41", "--json"]).stdout).ok()?;
-                let status = &shown["status"];
-                (status["state"] == "running" && status["restarts"] == restarts).then_some(())
-            });
-        }
+    /// Waits until the router runs, after this many restarts because of faults: LXC is done with its interfaces then.
+    fn wait_until_it_runs(restarts: u64) {
+        wait_for(|| {
+            let shown: Value = serde_json::from_str(&ringroad(&["show", "t41", "--json"]).stdout).ok()?;
+            let status = &shown["status"];
+            (status["state"] == "running" && status["restarts"] == restarts).then_some(())
+        });
+    }
 
-        /// PID of `lxc-start`, which runs the container.
-        fn monitor_of(run: u32) -> Option<u32> {
-            let all = support::descendants_of(run);
-            let is_it = |word: &String| word == "lxc-start";
-            all.iter().find(|process| process.words.first().is_some_and(is_it)).map(|process| process.id)
-        }
+    /// PID of `lxc-start`, which runs the container.
+    fn monitor_of(run: u32) -> Option<u32> {
+        let all = support::descendants_of(run);
+        let is_it = |word: &String| word == "lxc-start";
+        all.iter().find(|process| process.words.first().is_some_and(is_it)).map(|process| process.id)
+    }
 
-        /// PID of the container's init, which is a child of `lxc-start`.
-        fn init_of(run: u32) -> Option<u32> {
-            support::children_of(monitor_of(run)?).first().map(|init| init.id)
-        }
+    /// PID of the container's init, which is a child of `lxc-start`.
+    fn init_of(run: u32) -> Option<u32> {
+        support::children_of(monitor_of(run)?).first().map(|init| init.id)
+    }
 
-        /// Runs `ip` with the network namespace of a container.
-        fn ip_inside(init: u32, words: &[&str]) {
-            let target = init.to_string();
-            let mut command = Command::new("nsenter");
-            command.args(["-t", target.as_str(), "-n", "ip"]).args(words);
-            let done = run(&mut command, PATIENCE).expect("it ends");
-            assert!(done.status.success(), "{words:?}: {}", done.stderr);
-        }
+    /// Runs `ip` with the network namespace of a container.
+    fn ip_inside(init: u32, words: &[&str]) {
+        let target = init.to_string();
+        let mut command = Command::new("nsenter");
+        command.args(["-t", target.as_str(), "-n", "ip"]).args(words);
+        let done = run(&mut command, PATIENCE).expect("it ends");
+        assert!(done.status.success(), "{words:?}: {}", done.stderr);
+    }
 
-        /// Messages of all events of a run so far that contain these words.
-        fn events(stage: &Stage, words: &str) -> Vec<String> {
-            let mut client = stage.client().expect("it answers");
-            let events = match client.ask(&Request::Events { since: None }) {
-                Ok(Answer::Events { events, .. }) => events,
-                other => panic!("{other:?}"),
-            };
-            let lines = events.into_iter().map(|event| event.message);
-            lines.filter(|line| line.contains(words)).collect()
-        }
+    /// Messages of all events of a run so far that contain these words.
+    fn events(stage: &Stage, words: &str) -> Vec<String> {
+        let mut client = stage.client().expect("it answers");
+        let events = match client.ask(&Request::Events { since: None }) {
+            Ok(Answer::Events { events, .. }) => events,
+            other => panic!("{other:?}"),
+        };
+        let lines = events.into_iter().map(|event| event.message);
+        lines.filter(|line| line.contains(words)).collect()
+    }
 
-        /// Waits until a check has seen an interface, by its place in the file: only then its loss is reported.
-        fn wait_until_seen(nic: usize) {
-            wait_for(|| {
-                let shown: Value = serde_json::from_str(&ringroad(&["show", "t41", "--json"]).stdout).ok()?;
-                (shown["nics"][nic]["settings"]["carrier"] == "up").then_some(())
-            });
-        }
+    /// Waits until a check has seen an interface, by its place in the file: only then its loss is reported.
+    fn wait_until_seen(nic: usize) {
+        wait_for(|| {
+            let shown: Value = serde_json::from_str(&ringroad(&["show", "t41", "--json"]).stdout).ok()?;
+            (shown["nics"][nic]["settings"]["carrier"] == "up").then_some(())
+        });
+    }
+
+    #[test]
+    fn a_container_forwards_and_comes_back() {
+        support::needs!(Root, Program("ip"), Program("busybox"), Program("nsenter"), Program("lxc-start"));
+        let (mut stage, west, east) = start(FILE);
+        wait_until_it_runs(0);
+        plug_in_both(&stage, &west, &east);
+        assert!(said(&["show", "t41"]).contains("lxc"));
+        assert!(said(&["set", "t41", "rp_filter=strict"]).contains("no packet is lost"));
+        assert!(said(&["restart", "t41"]).contains("router t41 was started anew"));
+        plug_in_both(&stage, &west, &east);
+        let id = stage.run().id();
+        let init = wait_for(|| init_of(id));
+        signal("-9", init);
+        wait_until_it_runs(1);
+        assert!(init_of(id).is_some_and(|now| now != init));
+        assert_eq!(events(&stage, "its container has ended").len(), 1);
+        plug_in_both(&stage, &west, &east);
+        stage.finish_troubled(vec![west, east]).expect("nothing is left");
+    }
+
+    mod all {
+        use super::*;
 
         #[test]
         fn an_interface_that_somebody_pulls_out_or_deletes_is_made_again() {
@@ -235,32 +257,6 @@ mod alone {
             }
             drop((home, away, folder));
             assert_eq!(Traces::left(&traces, PATIENCE), [""; 0]);
-        }
-
-        #[test]
-        fn a_container_forwards_and_comes_back() {
-            support::needs!(
-                Root,
-                Program("ip"),
-                Program("busybox"),
-                Program("nsenter"),
-                Program("lxc-start")
-            );
-            let (mut stage, west, east) = start(FILE);
-            wait_until_it_runs(0);
-            plug_in_both(&stage, &west, &east);
-            assert!(said(&["show", "t41"]).contains("lxc"));
-            assert!(said(&["set", "t41", "rp_filter=strict"]).contains("no packet is lost"));
-            assert!(said(&["restart", "t41"]).contains("router t41 was started anew"));
-            plug_in_both(&stage, &west, &east);
-            let id = stage.run().id();
-            let init = wait_for(|| init_of(id));
-            signal("-9", init);
-            wait_until_it_runs(1);
-            assert!(init_of(id).is_some_and(|now| now != init));
-            assert_eq!(events(&stage, "its container has ended").len(), 1);
-            plug_in_both(&stage, &west, &east);
-            stage.finish_troubled(vec![west, east]).expect("nothing is left");
         }
 
         /// Gives the hosts IPv6 on their ends of the pairs, and pings through.

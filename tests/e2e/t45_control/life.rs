@@ -72,47 +72,43 @@ fn first_request() -> JoinHandle<Finished> {
     spawn(move || run(Command::new(RINGROAD).args(words), PATIENCE).expect("it ends"))
 }
 
-mod all {
-    use super::*;
-
-    #[test]
-    fn frr_sees_what_file_command_namespace_and_host_change_and_the_counters_add_up() {
-        needs!(Root, Tun, Program("ip"), Program("busybox"), Program("vtysh"), Program("tcpdump"));
-        let folder = tempfile::tempdir().expect("a folder");
-        let frr = folder.path().join("frr.conf");
-        fs::write(&frr, "ip route 198.51.100.0/24 blackhole\n").expect("written");
-        let file = |core: &str| file(&frr.display().to_string(), core);
-        let mut stage = Stage::start(RINGROAD, &file("address = \"10.45.0.1/24\"")).expect("it starts");
-        let near = stage.host(ROUTER, "192.0.2.2/24", "192.0.2.1").expect("a host");
-        is_seen("lan", &[UP, "inet 192.0.2.1/24", " mtu 1500 "], None);
-        is_seen("core", &[UP, "inet 10.45.0.1/24", " mtu 1500 "], None);
-        // In the namespace.
-        said(&["exec", ROUTER, "--", "ip", "address", "add", &format!("{LATER}/32"), "dev", "lan"]);
-        is_seen("lan", &[UP, "inet 192.0.2.9/32"], None);
+#[test]
+fn frr_sees_what_file_command_namespace_and_host_change_and_the_counters_add_up() {
+    needs!(Root, Tun, Program("ip"), Program("busybox"), Program("vtysh"), Program("tcpdump"));
+    let folder = tempfile::tempdir().expect("a folder");
+    let frr = folder.path().join("frr.conf");
+    fs::write(&frr, "ip route 198.51.100.0/24 blackhole\n").expect("written");
+    let file = |core: &str| file(&frr.display().to_string(), core);
+    let mut stage = Stage::start(RINGROAD, &file("address = \"10.45.0.1/24\"")).expect("it starts");
+    let near = stage.host(ROUTER, "192.0.2.2/24", "192.0.2.1").expect("a host");
+    is_seen("lan", &[UP, "inet 192.0.2.1/24", " mtu 1500 "], None);
+    is_seen("core", &[UP, "inet 10.45.0.1/24", " mtu 1500 "], None);
+    // In the namespace.
+    said(&["exec", ROUTER, "--", "ip", "address", "add", &format!("{LATER}/32"), "dev", "lan"]);
+    is_seen("lan", &[UP, "inet 192.0.2.9/32"], None);
+    wait_for_answer(&near, LATER);
+    let request = first_request();
+    wait_for("an echo request that tcpdump sees", || {
         wait_for_answer(&near, LATER);
-        let request = first_request();
-        wait_for("an echo request that tcpdump sees", || {
-            wait_for_answer(&near, LATER);
-            request.is_finished().then_some(())
-        });
-        let told = request.join().expect("it ends").stdout;
-        assert!(told.contains(&format!("192.0.2.2 > {LATER}: ICMP echo request")), "{told}");
-        ping(near.command("busybox"), 5, &[LATER]).expect("answered");
-        adds_up(&stage, "lan");
-        // By a command, and on the host.
-        said(&["set", &format!("{ROUTER}.lan"), "link=down"]);
-        is_seen("lan", &[THERE], Some(UP));
-        said(&["set", &format!("{ROUTER}.lan"), "link=up"]);
-        is_seen("lan", &[UP], None);
-        near.ip(&["link", "set", ROUTER, "down"]).expect("set");
-        is_seen("lan", &[THERE], Some(UP));
-        near.ip(&["link", "set", ROUTER, "up"]).expect("set");
-        is_seen("lan", &[UP], None);
-        // By the file.
-        let later = file("address = \"10.45.1.1/24\"\nmtu = 1400");
-        fs::write(stage.path("later.toml"), later).expect("written");
-        said_at(&stage, &["apply", "later.toml", "--run", "file"]);
-        is_seen("core", &[UP, "inet 10.45.1.1/24", " mtu 1400 "], Some("10.45.0.1"));
-        stage.finish_troubled(vec![near]).expect("nothing is left");
-    }
+        request.is_finished().then_some(())
+    });
+    let told = request.join().expect("it ends").stdout;
+    assert!(told.contains(&format!("192.0.2.2 > {LATER}: ICMP echo request")), "{told}");
+    ping(near.command("busybox"), 5, &[LATER]).expect("answered");
+    adds_up(&stage, "lan");
+    // By a command, and on the host.
+    said(&["set", &format!("{ROUTER}.lan"), "link=down"]);
+    is_seen("lan", &[THERE], Some(UP));
+    said(&["set", &format!("{ROUTER}.lan"), "link=up"]);
+    is_seen("lan", &[UP], None);
+    near.ip(&["link", "set", ROUTER, "down"]).expect("set");
+    is_seen("lan", &[THERE], Some(UP));
+    near.ip(&["link", "set", ROUTER, "up"]).expect("set");
+    is_seen("lan", &[UP], None);
+    // By the file.
+    let later = file("address = \"10.45.1.1/24\"\nmtu = 1400");
+    fs::write(stage.path("later.toml"), later).expect("written");
+    said_at(&stage, &["apply", "later.toml", "--run", "file"]);
+    is_seen("core", &[UP, "inet 10.45.1.1/24", " mtu 1400 "], Some("10.45.0.1"));
+    stage.finish_troubled(vec![near]).expect("nothing is left");
 }
