@@ -21,6 +21,7 @@ mod daemons;
 mod data_path;
 mod handle;
 mod kernel_table;
+mod last_moment;
 mod learners;
 mod namespace;
 mod questions;

@@ -102,7 +102,7 @@ fn a_command_does_without_a_run_that_does_not_answer_and_says_so() {
     let found = || runs_in(folder.path(), Duration::from_millis(1)).expect("a folder");
     let of_stuck = found();
     assert_eq!(of_stuck.len(), 1);
-    let why = of_stuck[0].status.as_ref().err().expect("it does not answer").to_string();
+    let why = of_stuck[0].status.as_ref().expect_err("it does not answer").to_string();
     assert_eq!(why, "the run does not answer within 0.001 s");
     let with_another = || -> Vec<Found> { found().into_iter().chain([run("lab", &["edge"])]).collect() };
     let told = said(with_another(), "edge", Kind::Router);
