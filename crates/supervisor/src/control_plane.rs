@@ -27,6 +27,7 @@ mod namespace;
 mod questions;
 mod routes;
 mod settle;
+mod shortage;
 mod static_neighbours;
 mod taught;
 mod thread;

@@ -331,6 +331,7 @@ impl ControlPlane {
         };
         path.attend_bfd(site, now);
         path.finish(site.mirror, now);
+        path.watch_room(site, now);
         path.tell(site.reports);
     }
 
