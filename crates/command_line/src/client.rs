@@ -1,7 +1,7 @@
 //! Client side of the commands: discovers runs, and finds the one with a given router.
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
@@ -37,15 +37,19 @@ pub struct Found {
 /// # Errors
 /// The folder of runs cannot be read.
 pub fn runs() -> Result<Vec<Found>> {
-    let folder = api::folder::base()?.join("runs");
+    runs_in(&api::folder::base()?.join("runs"), HELLO)
+}
+
+/// Discovers the runs in a folder, each of which has this long to answer.
+fn runs_in(folder: &Path, patience: Duration) -> Result<Vec<Found>> {
     let sockets =
-        api::folder::sockets(&folder).with_context(|| format!("cannot read {}", folder.display()))?;
+        api::folder::sockets(folder).with_context(|| format!("cannot read {}", folder.display()))?;
     // In parallel, so that several silent runs cost only one timeout.
     let asked: Vec<_> = sockets
         .into_iter()
         .map(|(name, socket)| {
             let place = socket.clone();
-            (name, socket, thread::spawn(move || Client::connect(&place, HELLO)?.status()))
+            (name, socket, thread::spawn(move || Client::connect(&place, patience)?.status()))
         })
         .collect();
     let found = asked.into_iter().map(|(name, socket, status)| {

@@ -28,6 +28,15 @@ const PATIENCE: Duration = Duration::from_secs(25);
 /// Time limit for the supervisor to find a thread, without which a NIC works too. A NIC with several queues asks for several.
 const FINDING: Duration = Duration::from_secs(5);
 
+/// How long the supervisor may take for what it is asked.
+#[derive(Clone, Copy, Debug)]
+struct Patience {
+    /// To start a process.
+    spawning: Duration,
+    /// To find a thread.
+    finding: Duration,
+}
+
 /// The link, and received messages that were not handled yet.
 #[derive(Debug)]
 pub(super) struct LinkEndpoint {
@@ -38,6 +47,7 @@ pub(super) struct LinkEndpoint {
     socket: OwnedFd,
     /// Event descriptor that wakes the link thread, because a message is to be sent.
     bell: OwnedFd,
+    patience: Patience,
 }
 
 #[derive(Debug)]
@@ -58,13 +68,17 @@ impl LinkEndpoint {
     /// # Errors
     /// The process is out of descriptors.
     pub(super) fn new(link: Link) -> Result<Self> {
+        Self::with_patience(link, Patience { spawning: PATIENCE, finding: FINDING })
+    }
+
+    fn with_patience(link: Link, patience: Patience) -> Result<Self> {
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
         let full = "no descriptor for the link to the supervisor";
         let bell = eventfd(0, flags).context(full)?;
         let socket = link.as_fd().try_clone_to_owned().context(full)?;
         let (orders, answers) = Default::default();
         let inside = Inside { link, orders, answers, ended: false, fault: None };
-        Ok(Self { inside: Mutex::new(inside), came: Condvar::new(), socket, bell })
+        Ok(Self { inside: Mutex::new(inside), came: Condvar::new(), socket, bell, patience })
     }
 
     fn inside(&self) -> MutexGuard<'_, Inside> {
@@ -218,7 +232,8 @@ impl LinkEndpoint {
             ToPlane::Spawned { router: of, .. } | ToPlane::NotSpawned { router: of, .. } => of == router,
             _ => false,
         };
-        match self.ask((&question, PATIENCE), is_answer).context("the supervisor does not start a process")? {
+        let asked = self.ask((&question, self.patience.spawning), is_answer);
+        match asked.context("the supervisor does not start a process")? {
             (ToPlane::Spawned { pid, .. }, descriptors) => Ok((pid, descriptors)),
             (ToPlane::NotSpawned { why, .. }, _) => Err(anyhow!(why)),
             _ => bail!("an answer to another question"),
@@ -245,7 +260,7 @@ impl KernelThreads for LinkEndpoint {
         self.inside().answers.retain(|(message, _)| !matches!(message, ToPlane::FoundThread { .. }));
         let is_answer =
             |message: &ToPlane| matches!(message, ToPlane::FoundThread { owner: of, .. } if *of == owner);
-        match self.ask((&ToSupervisor::FindThread { owner }, FINDING), is_answer) {
+        match self.ask((&ToSupervisor::FindThread { owner }, self.patience.finding), is_answer) {
             Ok((ToPlane::FoundThread { thread, .. }, _)) => thread,
             _ => None,
         }

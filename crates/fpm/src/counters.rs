@@ -33,6 +33,9 @@ ledger::counters! {
         refused_hops,
         /// Next-hop objects of bridges.
         refused_bridge,
+        /// Routes and next-hop objects for which there is no room. A destination that had a route is unreachable if there is no room for
+        /// its next hops.
+        refused_room,
         /// Routes that named a next-hop object before zebra had told of it; unreachable until it does. They are among
         /// `routes_added`.
         group_unknown,

@@ -184,6 +184,8 @@ pub enum Refused {
     Hops,
     /// A next-hop object of a bridge.
     Bridge,
+    /// There are too many routes in its table, or groups of next hops.
+    Room,
 }
 
 impl Refused {
@@ -196,6 +198,7 @@ impl Refused {
             Self::Family => "family",
             Self::Hops => "hops",
             Self::Bridge => "bridge",
+            Self::Room => "room",
         }
     }
 }

@@ -135,6 +135,21 @@ impl Groups {
         self.by_id.get(&id).is_some_and(|slot| self.slots[*slot as usize].content != Content::Unknown)
     }
 
+    /// Returns true if there is a group for zebra's object with this number.
+    pub(crate) fn has(&self, id: u32) -> bool {
+        self.by_id.contains_key(&id)
+    }
+
+    /// Returns true if there is a group with exactly these next hops.
+    pub(crate) fn has_hops(&self, hops: impl Iterator<Item = NextHop>) -> bool {
+        self.by_hops.contains_key(hops.collect::<Vec<_>>().as_slice())
+    }
+
+    /// Number of groups, whether routes use them or not.
+    pub(crate) const fn all(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
     /// Adds a user to the group with exactly these next hops.
     pub(crate) fn take_hops(&mut self, hops: impl Iterator<Item = NextHop>) -> GroupId {
         self.scratch.clear();

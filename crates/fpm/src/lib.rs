@@ -17,6 +17,8 @@
 //! * After a reconnect zebra sends the whole table again, without a mark at its end. [`Rib::mark`] makes all routes stale; each
 //!   one that comes again is fresh. A stale route goes when a netlink dump shows that the kernel does not have it either
 //!   (zebra writes to the kernel before it writes to FPM), never because of a timer.
+//! * There are at most [`MOST_ROUTES`] routes of zebra in each table and family, and [`MOST_GROUPS`] groups. What has no room is
+//!   refused; once there is room again, a new connection brings it ([`Rib::has_room_again`]).
 //!
 //! Format: `fpm/fpm.h` and `zebra/dplane_fpm_nl.c` of FRR 8.4.4, rtnetlink(7).
 
@@ -30,6 +32,7 @@ mod frames;
 mod groups;
 mod local;
 mod rib;
+mod room;
 mod session;
 mod zebra;
 
@@ -39,6 +42,7 @@ pub use decode::{GroupContent, GroupMessage, Hops, Message, Refused, RouteMessag
 pub use frames::{Broken, Frames};
 pub use groups::{GroupId, Paths};
 pub use rib::{Change, Found, Key, Origin, Rib, Target, is_zebras};
+pub use room::{MOST_GROUPS, MOST_ROUTES};
 pub use session::{Session, Stage};
 pub use zebra::{Turn, Zebra};
 

@@ -10,6 +10,7 @@ use netlink::{Prefix, Route, RouteKind};
 use crate::decode::{Message, Refused, RouteMessage, masked};
 use crate::groups::{GroupId, Groups, Paths};
 use crate::local::{LocalRoute, LocalRoutes};
+use crate::room::Room;
 
 /// Protocol of zebra itself (RTPROT_ZEBRA).
 const ZEBRA: u8 = 11;
@@ -97,6 +98,7 @@ pub struct Rib {
     /// Routes of zebra, and those of them that were sent in this session.
     of_zebra: usize,
     fresh: usize,
+    room: Room,
 }
 
 #[derive(Debug, Default)]
@@ -115,11 +117,17 @@ struct Entry {
 }
 
 impl Rib {
+    /// One with room for so many routes of each table and family, and groups.
+    #[cfg(test)]
+    pub(crate) fn with_room(routes: usize, groups: usize) -> Self {
+        Self { room: Room::of(routes, groups), ..Self::default() }
+    }
+
     /// Takes a message of zebra.
     ///
     /// # Errors
     /// The data path cannot do what a route asks for. Its destination is unreachable then: neither an older route to it nor a
-    /// less specific one is used in its place.
+    /// less specific one is used in its place. One more route than there is room for is not taken at all.
     pub fn take(&mut self, message: &Message<'_>) -> Result<(), Refused> {
         match message {
             Message::Route(route) if route.protocol > LAST_OF_KERNEL => return self.add(route),
@@ -127,6 +135,9 @@ impl Rib {
             // zebra reports those of the kernel only at the start of a session: the kernel itself reports all changes.
             Message::Route(_) | Message::NoRoute(_) => {}
             Message::Group(group) => {
+                if !self.admits_group(|groups| groups.has(group.id)) {
+                    return Err(Refused::Room);
+                }
                 self.groups.set(group);
                 return group.refused.map_or(Ok(()), Err);
             }
@@ -146,6 +157,17 @@ impl Rib {
         self.session = self.session.wrapping_add(1);
         self.fresh = 0;
         self.groups.mark();
+        self.room.mark();
+    }
+
+    /// Returns true if there was no room for some of what zebra has sent in this session.
+    pub fn is_short(&self) -> bool {
+        self.room.is_short()
+    }
+
+    /// Returns true if there is room by now for more of what was refused in this session: zebra should send it again.
+    pub fn has_room_again(&self) -> bool {
+        self.room.is_back(self.groups.all())
     }
 
     /// Notes that a netlink dump contains a route.
@@ -288,12 +310,35 @@ impl Rib {
     }
 
     fn add(&mut self, route: &RouteMessage<'_>) -> Result<(), Refused> {
+        let key = Key { table: route.table, to: route.to };
+        if !self.admits(key) {
+            return Err(Refused::Room);
+        }
         let Some(target) = self.target(route) else {
             self.remove(route);
             return Ok(());
         };
-        self.set(Key { table: route.table, to: route.to }, Some(target), route.protocol);
+        self.set(key, Some(target), route.protocol);
         if let Target::Refused(why) = target { Err(why) } else { Ok(()) }
+    }
+
+    /// Returns true if zebra may have a route to a destination: it has one already, or there is room for one more.
+    fn admits(&mut self, key: Key) -> bool {
+        let is_there = |entry: &Entry| entry.zebras.is_some();
+        let is_admitted = self.room.has_more(key) || self.routes.get(&key).is_some_and(is_there);
+        if !is_admitted {
+            self.room.refuse(key);
+        }
+        is_admitted
+    }
+
+    /// Returns true if zebra may use a group: it is there, or there is room for one more.
+    fn admits_group(&mut self, is_there: impl FnOnce(&Groups) -> bool) -> bool {
+        let is_admitted = self.room.has_more_groups(self.groups.all()) || is_there(&self.groups);
+        if !is_admitted {
+            self.room.refuse_group();
+        }
+        is_admitted
     }
 
     fn remove(&mut self, route: &RouteMessage<'_>) {
@@ -307,11 +352,21 @@ impl Rib {
     fn target(&mut self, route: &RouteMessage<'_>) -> Option<Target> {
         match (route.refused, route.kind) {
             (Some(why), _) => Some(Target::Refused(why)),
-            (None, RouteKind::Unicast) => Some(Target::Group(match (route.group, route.hops) {
-                (Some(id), _) => self.groups.take(id),
-                (None, hops) => self.groups.take_hops(hops.iter()),
-            })),
+            (None, RouteKind::Unicast) => {
+                Some(self.group(route).map_or(Target::Refused(Refused::Room), Target::Group))
+            }
             (None, kind) => fate(kind),
+        }
+    }
+
+    /// Group of zebra's route, with a user added; `None`: there is no room for it.
+    fn group(&mut self, route: &RouteMessage<'_>) -> Option<GroupId> {
+        match (route.group, route.hops) {
+            (Some(id), _) => self.admits_group(|groups| groups.has(id)).then(|| self.groups.take(id)),
+            (None, hops) => {
+                let is_admitted = self.admits_group(|groups| groups.has_hops(hops.iter()));
+                is_admitted.then(|| self.groups.take_hops(hops.iter()))
+            }
         }
     }
 
@@ -335,10 +390,12 @@ impl Rib {
         if before.is_some() {
             self.of_zebra -= 1;
             self.fresh -= usize::from(entry.session == session);
+            self.room.remove(key);
         }
         if target.is_some() {
             self.of_zebra += 1;
             self.fresh += 1;
+            self.room.add(key);
             entry.session = session;
             entry.protocol = protocol;
         }

@@ -205,6 +205,7 @@ fn count(taken: Result<Message<'_>, Refused>, counters: &FpmCounters) {
         Err(Refused::Family) => &counters.refused_family,
         Err(Refused::Hops) => &counters.refused_hops,
         Err(Refused::Bridge) => &counters.refused_bridge,
+        Err(Refused::Room) => &counters.refused_room,
     };
     counter.add(1);
 }

@@ -67,6 +67,12 @@ impl Zebra {
         session.closed();
     }
 
+    /// Ends the connection, so that zebra connects again, and sends everything.
+    pub fn begin_anew(&mut self, session: &mut Session) {
+        self.stream = None;
+        session.closed();
+    }
+
     /// Descriptors to wait for: readable when there is work.
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         std::iter::once(self.listener.as_fd()).chain(self.stream.as_ref().map(AsFd::as_fd))

@@ -185,10 +185,15 @@ pub(crate) fn forget(name: &str) {
 }
 
 fn forget_internal(name: &str) {
-    let wait: &[&str] = if IS_LATE.load(Ordering::Relaxed) { &["--no-wait"] } else { &[] };
     // The database has the removal in any case before it is waited for.
-    let gone = ask(&[wait, &["--if-exists", "del-port", name][..]].concat());
+    let gone = ask(&removal(name, IS_LATE.load(Ordering::Relaxed)));
     IS_LATE.fetch_or(gone.is_err(), Ordering::Relaxed);
+}
+
+/// Arguments that remove a port, and wait for that unless Open vSwitch was late before.
+fn removal(name: &str, was_late: bool) -> Vec<&str> {
+    let wait: &[&str] = if was_late { &["--no-wait"] } else { &[] };
+    [wait, &["--if-exists", "del-port", name][..]].concat()
 }
 
 fn reserve() -> MutexGuard<'static, Vec<OwnedFd>> {
@@ -229,13 +234,15 @@ impl Failure {
 
 /// Runs `ovs-vsctl`; its answer is one line.
 fn ask(arguments: &[&str]) -> Result<String, Failure> {
-    let output = Command::new(PROGRAM)
-        .arg(PATIENCE)
-        .args(arguments.iter().map(OsStr::new))
-        .stdin(Stdio::null())
-        .output()
-        .map_err(Failure::Absent)?;
+    let output = command(arguments).output().map_err(Failure::Absent)?;
     heard(&output)
+}
+
+/// The program with its time limit, which it keeps itself.
+fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(PROGRAM);
+    command.arg(PATIENCE).args(arguments.iter().map(OsStr::new)).stdin(Stdio::null());
+    command
 }
 
 fn heard(output: &Output) -> Result<String, Failure> {
@@ -246,5 +253,38 @@ fn heard(output: &Output) -> Result<String, Failure> {
     match text(&output.stderr).lines().last().filter(|line| !line.is_empty()) {
         Some(line) => Err(Failure::Said(line.to_owned())),
         None => Err(Failure::Status(output.status.code().unwrap_or(-1))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::ExitStatus;
+
+    use super::*;
+
+    fn arguments(command: &Command) -> Vec<&str> {
+        command.get_args().map(|argument| argument.to_str().expect("text")).collect()
+    }
+
+    #[test]
+    fn each_request_has_30_seconds_and_a_removal_after_a_late_one_is_not_waited_for() {
+        let first = command(&removal("rr-lan", false));
+        assert_eq!(arguments(&first), ["--timeout=30", "--if-exists", "del-port", "rr-lan"]);
+        let next = command(&removal("rr-lan", true));
+        assert_eq!(arguments(&next), ["--timeout=30", "--no-wait", "--if-exists", "del-port", "rr-lan"]);
+    }
+
+    #[test]
+    fn a_request_that_is_not_followed_in_time_is_refused_in_one_line() {
+        // It ends itself by SIGALRM, and says so or not.
+        let ended = |stderr: &[u8]| {
+            let (status, stderr) = (ExitStatus::from_raw(14), stderr.to_vec());
+            heard(&Output { status, stdout: Vec::new(), stderr }).expect_err("it was late").sentence()
+        };
+        let said = "2026-11-27T10:00:00Z|1|fatal_signal|WARN|terminating with signal 14 (Alarm clock)";
+        assert_eq!(ended(format!("{said}\n").as_bytes()), format!("`ovs-vsctl` says: {said}"));
+        let silent = ended(b"");
+        assert!(silent.contains("does ovs-vswitchd run?") && silent.lines().count() == 1, "{silent}");
     }
 }

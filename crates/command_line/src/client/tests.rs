@@ -91,3 +91,22 @@ fn a_change_may_take_longer_than_a_question() {
     assert!(matches!(answer, Ok(Answer::Done { .. })), "{answer:?}");
     run.join().expect("no panic");
 }
+
+#[test]
+fn a_command_does_without_a_run_that_does_not_answer_and_says_so() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let place = folder.path().join("stuck");
+    std::fs::create_dir(&place).expect("a folder");
+    // It listens, and reads nothing.
+    let _listener = UnixListener::bind(place.join(api::folder::SOCKET)).expect("a socket");
+    let found = || runs_in(folder.path(), Duration::from_millis(1)).expect("a folder");
+    let of_stuck = found();
+    assert_eq!(of_stuck.len(), 1);
+    let why = of_stuck[0].status.as_ref().expect_err("it does not answer").to_string();
+    assert_eq!(why, "the run does not answer within 0.001 s");
+    let with_another = || -> Vec<Found> { found().into_iter().chain([run("lab", &["edge"])]).collect() };
+    let told = said(with_another(), "edge", Kind::Router);
+    assert!(told.starts_with("cannot connect to"), "the other run has it: {told}");
+    let told = said(with_another(), "core", Kind::Router);
+    assert!(told.ends_with("; there are: edge; no answer from: stuck"), "{told}");
+}

@@ -11,12 +11,17 @@ use link::{Link, ToPlane, ToSupervisor};
 use rustix::event::{PollFd, PollFlags, poll};
 use vmm::{Firmware, Spawn};
 
-use super::LinkEndpoint;
+use super::{LinkEndpoint, Patience};
 
 /// Data plane's end, served by a thread that can report counters; and the supervisor's end.
 fn pair() -> (Arc<LinkEndpoint>, Link) {
+    served(|link| LinkEndpoint::new(link).expect("descriptors"))
+}
+
+/// The same pair with another end for the data plane.
+fn served(end: impl FnOnce(Link) -> LinkEndpoint) -> (Arc<LinkEndpoint>, Link) {
     let (ours, theirs) = Link::pair().expect("descriptors");
-    let wire = Arc::new(LinkEndpoint::new(Link::new(theirs)).expect("descriptors"));
+    let wire = Arc::new(end(Link::new(theirs)));
     let attending = wire.clone();
     thread::spawn(move || attending.attend(count));
     (wire, ours)
@@ -128,6 +133,28 @@ fn a_thread_that_is_found_too_late_is_not_taken_for_the_next_one() {
         supervisor.send(&answer, vec![]).expect("sent");
     }
     assert_eq!(asker.join().expect("no panic"), Some(80));
+}
+
+#[test]
+fn a_supervisor_that_does_not_answer_in_time_is_not_waited_for() {
+    let none = Patience { spawning: Duration::ZERO, finding: Duration::ZERO };
+    let (wire, mut supervisor) = served(|link| LinkEndpoint::with_patience(link, none).expect("descriptors"));
+    let error = wire.spawn("edge", Firmware::Plain).expect_err("nobody has answered");
+    let expected = "the supervisor does not start a process: the supervisor does not answer";
+    assert_eq!(format!("{error:#}"), expected);
+    assert_eq!(is_asked(&mut supervisor), "edge");
+    assert_eq!(wire.of_vhost(8), None);
+    let asked = heard(&mut supervisor);
+    assert!(matches!(asked, ToSupervisor::FindThread { owner: 8 }), "{asked:?}");
+    // What it says too late is no answer to the next question.
+    supervisor
+        .send(&ToPlane::Spawned { router: "edge".to_owned(), pid: 4711 }, vec![null(), null()])
+        .expect("sent");
+    supervisor.send(&ToPlane::FoundThread { owner: 8, thread: Some(80) }, vec![]).expect("sent");
+    supervisor.send(&ToPlane::Ping, vec![]).expect("sent");
+    assert!(matches!(wire.next(None), Ok(Some((ToPlane::Ping, _)))), "both have come before");
+    assert!(wire.spawn("edge", Firmware::Plain).is_err());
+    assert_eq!(wire.of_vhost(8), None);
 }
 
 #[test]

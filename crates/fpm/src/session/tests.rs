@@ -104,6 +104,20 @@ fn each_message_is_counted_once() {
 }
 
 #[test]
+fn what_has_no_room_is_counted_and_a_new_connection_brings_it() {
+    let mut session = Session { rib: Rib::with_room(3, 100), ..Session::default() };
+    session.connected();
+    hears(&mut session, table().octets()).expect("sound");
+    assert_eq!((changes(&mut session), session.rib().is_short()), (3, true));
+    let counters = session.counters();
+    assert_eq!((counters.routes_added.get(), counters.refused_room.get()), (3, 2));
+    session.closed();
+    assert!(session.rib().is_short());
+    session.connected();
+    assert!(!session.rib().is_short());
+}
+
+#[test]
 fn a_stream_of_something_else_ends_the_session() {
     let mut session = Session::default();
     session.connected();

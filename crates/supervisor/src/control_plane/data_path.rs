@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 use config::Router;
 use config::learned::Lesson;
 use engine::GroupRoutes;
-use fpm::{Turn, Zebra};
+use fpm::{MOST_GROUPS, MOST_ROUTES, Turn, Zebra};
 use frr::{Daemon, Programs};
 use netlink::{Mirror, Route};
 use telemetry::Kind;
@@ -23,6 +23,7 @@ use super::daemons::Daemons;
 use super::namespace::ControlNamespace;
 use super::routes::{MOST_LESSONS, Routes, links};
 use super::settle::settle;
+use super::shortage::{Act, Shortage};
 use super::static_neighbours::Neighbours;
 use super::thread::Report;
 use crate::bell::Ringer;
@@ -53,6 +54,7 @@ pub(super) struct DataPath {
     bfd: Bfd,
     /// No dump before, in milliseconds.
     next_dump: u64,
+    shortage: Shortage,
 }
 
 /// Attempt to bring settings into force.
@@ -103,6 +105,7 @@ impl DataPath {
             is_busy: false,
             bfd,
             next_dump: 0,
+            shortage: Shortage::default(),
         })
     }
 
@@ -197,6 +200,26 @@ impl DataPath {
             self.zebra = None;
             self.routes.session.closed();
             self.settling = Some(Settling { at: now + PAUSE[0], pause: PAUSE[0] });
+        }
+    }
+
+    /// Tells that routes of zebra were refused, and has it send everything once there is room for them.
+    pub(super) fn watch_room(&mut self, site: Site<'_>, now: u64) {
+        let rib = self.routes.session.rib();
+        match self.shortage.look(rib.is_short(), rib.has_room_again(), now) {
+            Some(Act::Tell) => site.tell(
+                Kind::Notice,
+                format!(
+                    "FRR has more routes than are taken, {MOST_ROUTES} of each family in a table by {MOST_GROUPS} groups of next \
+                     hops: the others are taken when there is room"
+                ),
+            ),
+            Some(Act::Ask) => {
+                if let Some(zebra) = &mut self.zebra {
+                    zebra.begin_anew(&mut self.routes.session);
+                }
+            }
+            None => {}
         }
     }
 

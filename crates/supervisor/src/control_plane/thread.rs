@@ -25,6 +25,7 @@ use super::counts::Counts;
 use super::daemons::Daemons;
 use super::data_path::{DataPath, Site};
 use super::kernel_table::{self, KernelTable};
+use super::last_moment::LastMoment;
 use super::namespace::ControlNamespace;
 use crate::bell::{Listener, Ringer};
 
@@ -32,12 +33,6 @@ use crate::bell::{Listener, Ringer};
 const LOOK: u64 = 500;
 /// Longest sleep at the end, when only processes are waited for, in milliseconds.
 const LAST_LOOK: u64 = 20;
-/// Time for the daemons to end, in milliseconds: the supervision of them kills one that takes 5 s, and only then ends zebra. Less than a
-/// run waits for this thread.
-const GRACE: u64 = 15_000;
-
-const _: () = assert!(GRACE / 1000 < crate::ending::THREADS_GRACE.as_secs());
-
 /// What the thread is told.
 pub(super) enum Order {
     /// Settings of the router, with handles for its shadows, by NIC, where it has some, and the table of a group whose members have one.
@@ -125,8 +120,7 @@ pub(super) struct ControlPlane {
     pub(super) reports: Ringer<Report>,
     /// Questions that other threads work on: one clone each.
     pub(super) asking: Arc<()>,
-    /// When the thread ends, whatever still runs.
-    ends: Option<u64>,
+    end: LastMoment,
     /// True if zebra's routes are not to stay in the kernel that forwards by them.
     takes_routes: bool,
 }
@@ -178,7 +172,7 @@ impl ControlPlane {
             orders,
             reports,
             asking: Arc::default(),
-            ends: None,
+            end: LastMoment::default(),
             takes_routes: false,
         })
     }
@@ -206,7 +200,7 @@ impl ControlPlane {
         }
         self.attend_daemons(now);
         self.attend_forwarder(now);
-        !self.ends.is_some_and(|end| now >= end || self.daemons.is_stopped())
+        !self.end.is_reached(now, self.daemons.is_stopped())
     }
 
     /// The data path of a machine, with what is beside it.
@@ -244,8 +238,7 @@ impl ControlPlane {
     }
 
     fn end(&mut self, how: End, now: u64) {
-        let grace = if how == End::LeftBehind { 0 } else { GRACE };
-        self.ends.get_or_insert(now + grace);
+        self.end.set(how, now);
         self.takes_routes |= how == End::Without && self.daemons.is_wanted();
         self.daemons.stop();
     }
@@ -338,6 +331,7 @@ impl ControlPlane {
         };
         path.attend_bfd(site, now);
         path.finish(site.mirror, now);
+        path.watch_room(site, now);
         path.tell(site.reports);
     }
 
@@ -348,8 +342,8 @@ impl ControlPlane {
             Forwarder::Machine(path) => (path.due(&self.daemons, now), path.blocked()),
             Forwarder::Kernel(table) => (table.due(), None),
         };
-        let due = [self.daemons.due(now), self.ends, forwarder].into_iter().flatten().min();
-        let longest = if self.ends.is_some() { LAST_LOOK } else { LOOK };
+        let due = [self.daemons.due(now), self.end.due(), forwarder].into_iter().flatten().min();
+        let longest = if self.end.due().is_some() { LAST_LOOK } else { LOOK };
         let left = due.map_or(longest, |due| due.saturating_sub(now).min(longest));
         let read = self.watched().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
         let write = blocked.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::OUT));

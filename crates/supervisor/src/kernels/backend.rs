@@ -8,8 +8,7 @@ mod functions;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use hooks::{PacketTracer, TraceSpec};
@@ -25,7 +24,7 @@ use super::napi::{self, Napi};
 use super::network::Network;
 use super::plan::Spec;
 use super::rate_limit::RateLimit;
-use crate::resources::patient_open::LEFT_OVER;
+use crate::resources::patient_open::until_free;
 use crate::run_lock::FunctionLocks;
 use counter_names::ledger_name;
 use functions::{Claimed, Claims, Functions, HostPorts, links, renew};
@@ -461,11 +460,5 @@ pub(crate) fn start_patiently(
     site: &Surroundings<'_>,
     journal: &mut dyn FnMut(&Leftover),
 ) -> Result<Router, kernel_router::Error> {
-    let end = Instant::now() + LEFT_OVER;
-    loop {
-        match Router::start(wanted.clone(), site, journal) {
-            Err(error) if error.is_in_use() && Instant::now() < end => sleep(LOOK),
-            started => return started,
-        }
-    }
+    until_free(|| Router::start(wanted.clone(), site, journal), kernel_router::Error::is_in_use, LOOK)
 }

@@ -1,11 +1,13 @@
 //! Questions about control planes, for routers that have none of ours, and what one of a group tells the data plane.
 
+use std::sync::Arc;
 use std::sync::mpsc::channel;
 
 use api::{Answer, ControlAnswer, ControlPlace, ControlQuestion, Request};
 use config::learned::{
     LearnedFate, LearnedGateway, LearnedGroup, LearnedHop, LearnedRoute, LearnedWay, Lesson,
 };
+use engine::GroupRoutes;
 use link::{ToPlane, ToSupervisor};
 
 use super::stage::{ONE, Stage};
@@ -85,6 +87,17 @@ fn a_kernel_router_has_no_control_plane_before_it_was_seen_to_run() {
     assert_eq!(why, "the control plane of router edge does not run: see `ringroad events edge`");
 }
 
+/// A group whose members have one route table.
+const CORE: &str = "[[group]]\nname = 'core'\nkind = 'parallel'\nmembers = 2\nengine = 'process'\ncontrol = {}\n\
+    [[group.nic]]\nname = 'lan'\nattach = 'tap:rr-lan'\naddress = '192.0.2.1/24'\n";
+
+/// Makes its table.
+fn core_table(stage: &mut Stage) -> Arc<GroupRoutes> {
+    let plan = stage.plan().clone();
+    stage.supervisor().resources.tables = GroupTables::open(&plan, &OpenTables::default()).expect("memory");
+    stage.supervisor().resources.tables.routes_of("core").expect("there is one")
+}
+
 /// A lesson with a route by two gateways, and an address.
 fn lesson() -> Lesson {
     let hop = |last: u8| LearnedHop { link: 0, via: Some([192, 0, 2, last].into()), weight: 1 };
@@ -102,12 +115,8 @@ fn lesson() -> Lesson {
 
 #[test]
 fn routes_of_a_group_are_in_its_table_and_the_data_plane_is_told_addresses_and_gateways() {
-    let text = "[[group]]\nname = 'core'\nkind = 'parallel'\nmembers = 2\nengine = 'process'\ncontrol = {}\n\
-                [[group.nic]]\nname = 'lan'\nattach = 'tap:rr-lan'\naddress = '192.0.2.1/24'\n";
-    let mut stage = Stage::up(text);
-    let plan = stage.plan().clone();
-    stage.supervisor().resources.tables = GroupTables::open(&plan, &OpenTables::default()).expect("memory");
-    let table = stage.supervisor().resources.tables.routes_of("core").expect("there is one");
+    let mut stage = Stage::up(CORE);
+    let table = core_table(&mut stage);
     let count = table.count();
     stage.supervisor().controls.finds("core", &table, lesson());
     let (mut learned, mut watched) = (Vec::new(), Vec::new());
@@ -134,4 +143,32 @@ fn routes_of_a_group_are_in_its_table_and_the_data_plane_is_told_addresses_and_g
     let line =
         "group core: next hop 192.0.2.3 behind lan is not reached: its flows take the others of their routes";
     assert_eq!(stage.lines("next hop"), [line]);
+}
+
+#[test]
+fn of_very_many_gateways_the_data_plane_is_told_as_many_as_are_watched() {
+    let gateway = |net: u8, last: u8| LearnedGateway { link: 0, ip: [10, 1, net, last].into() };
+    let group = |net: u8| {
+        let hop = |last: u8| LearnedHop { link: 0, via: Some(gateway(net, last).ip), weight: 1 };
+        LearnedGroup { number: net.into(), way: Some(LearnedWay::Hops((1..=64).map(hop).collect())) }
+    };
+    let mut stage = Stage::up(CORE);
+    let table = core_table(&mut stage);
+    let groups = (0..17).map(group).collect();
+    let lesson = Lesson { begins: true, ends: true, groups, ..Lesson::default() };
+    stage.supervisor().controls.finds("core", &table, lesson);
+    let mut watched = Vec::new();
+    stage.until(|stage| {
+        let plane = stage.plane();
+        for told in std::iter::from_fn(|| plane.told()) {
+            if let ToPlane::Gateways { gateways, .. } = told {
+                watched = gateways;
+            }
+        }
+        !watched.is_empty()
+    });
+    assert_eq!(table.learned_ways().len(), 17 * 64);
+    let first: Vec<LearnedGateway> =
+        (0..16).flat_map(|net| (1..=64).map(move |last| gateway(net, last))).collect();
+    assert_eq!(watched, first);
 }

@@ -258,6 +258,40 @@ fn gateways_of_learned_routes_are_watched_beside_those_of_the_plan() {
 }
 
 #[test]
+fn of_very_many_learned_gateways_some_are_watched_and_the_others_used_whether_they_answer_or_not() {
+    let route = "[[group.route]]\nto = '10.0.0.0/8'\nvia = ['192.0.255.1', '192.0.255.2']\n";
+    let file = FILE.replace("192.0.2.1/24", "192.0.2.1/16");
+    let mut bench = bench_of(&file.replace("[[group.nic]]", &format!("{route}[[group.nic]]")));
+    let four = |number: u32| u32::from_be_bytes([192, 0, 4, 0]) + number;
+    let gateway = |ip: u32| (0_usize, IpAddr::from(ip.to_be_bytes()));
+    let of_plan = [1, 2].map(|last| u32::from_be_bytes([192, 0, 255, last]));
+    // Two of the plan, and as many learned ones as are watched beside them, by their addresses; then 100 more.
+    let watched: BTreeSet<u32> = (1..=1022).map(four).chain(of_plan).collect();
+    bench.core.watch_gateways((1..=1122).map(four).map(gateway).collect());
+    for second in 0..=3 {
+        let asked = asked_in_rounds(&mut bench, second * 1000, 18);
+        assert_eq!(asked, watched, "in second {second}");
+    }
+    // All are silent, and no others are avoided.
+    assert_eq!(bench.core.take_gateways(), Some(watched.into_iter().map(gateway).collect()));
+    // Those that were not watched are when others are gone.
+    bench.core.watch_gateways((1023..=1122).map(four).map(gateway).collect());
+    let watched: BTreeSet<u32> = (1023..=1122).map(four).chain(of_plan).collect();
+    assert_eq!(asked_in_rounds(&mut bench, 4000, 18), watched);
+}
+
+/// Looks so often from a time on; the addresses that are asked for, in each look as many as it may and each once.
+fn asked_in_rounds(bench: &mut Bench, begin: u64, looks: u64) -> BTreeSet<u32> {
+    let mut asked = BTreeSet::new();
+    for look in 0..looks {
+        let heard = bench.look(at(begin + 10 * look));
+        assert!(heard.len() <= 64, "{} at once", heard.len());
+        assert!(heard.into_iter().all(|(ip, to)| to == Mac::BROADCAST && asked.insert(ip)), "each once");
+    }
+    asked
+}
+
+#[test]
 fn ipv6_gateways_of_the_plan_are_asked_for_by_discovery_and_avoided_while_they_do_not_answer() {
     let route = "[[group.route]]\nto = '2001:db8:9::/48'\nvia = ['2001:db8::7', '2001:db8::8']\n";
     let file = FILE.replace("'192.0.2.1/24'", "['192.0.2.1/24', '2001:db8::1/64']");
