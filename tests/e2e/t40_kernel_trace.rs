@@ -1,6 +1,6 @@
-//! Objective: packets of a kernel router are traced to the NIC by which they leave, to the kernel's reason for dropping them, or
-//! into the router; `limit` admits no more of them than it says; and `drop_reasons` counts what the kernel drops by its reason. All
-//! of it works while the router forwards, and leaves nothing behind.
+//! Objective: packets of a kernel router, of both families, are traced to the NIC by which they leave, to the kernel's reason for
+//! dropping them, or into the router; `limit` admits no more of them than it says; and `drop_reasons` counts what the kernel drops by
+//! its reason. All of it works while the router forwards, and leaves nothing behind.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::process::Command;
@@ -31,8 +31,12 @@ struct World {
 
 impl World {
     fn start() -> Self {
+        Self::start_with(FILE)
+    }
+
+    fn start_with(file: &str) -> Self {
         let hosts = |_: &Namespace| Ok((host("t40-west"), host("t40-east")));
-        let started = Stage::start_with_groups_after(RINGROAD, FILE, &["--json"], hosts);
+        let started = Stage::start_with_groups_after(RINGROAD, file, &["--json"], hosts);
         let (stage, (west, east)) = started.expect("it starts");
         let end = Instant::now() + PATIENCE;
         while stage.client().is_err() {
@@ -49,8 +53,9 @@ impl World {
 
     /// Sends a datagram from the west.
     fn send(&self, to: &str) {
+        let own = if to.starts_with('[') { "[::]:0" } else { "0.0.0.0:0" };
         let send = || {
-            let socket = UdpSocket::bind("0.0.0.0:0").expect("a socket");
+            let socket = UdpSocket::bind(own).expect("a socket");
             // An ICMP error for an earlier datagram shows as an error of the next send.
             let _ = socket.send_to(b"somebody there?", to);
         };
@@ -152,6 +157,55 @@ mod alone {
 
     mod all {
         use super::*;
+
+        /// A run whose router and hosts have IPv6 as well.
+        fn with_six() -> World {
+            let both = |text: &str, four: &str, six: &str| {
+                text.replace(&format!("\"{four}\""), &format!("[\"{four}\", \"{six}\"]"))
+            };
+            let file = both(FILE, "192.0.2.1/24", "2001:db8:1::1/64");
+            let world = World::start_with(&both(&file, "198.51.100.1/24", "2001:db8:2::1/64"));
+            world.west.add_six("t40w", "2001:db8:1::2/64", "2001:db8:1::1").expect("IPv6");
+            world.east.add_six("t40e", "2001:db8:2::2/64", "2001:db8:2::1").expect("IPv6");
+            // The router uses its addresses after it has looked for others that have them.
+            let end = Instant::now() + PATIENCE;
+            while !support::answers(world.west.command("busybox"), &["-6", "2001:db8:2::2"]) {
+                assert!(Instant::now() < end, "no packet of IPv6 passes");
+                thread::sleep(Duration::from_millis(20));
+            }
+            world
+        }
+
+        #[test]
+        fn packets_of_ipv6_are_told_from_others_and_followed_to_their_end() {
+            support::needs!(Root, Program("ip"), Program("busybox"), Program("nsenter"));
+            if !std::path::Path::new("/proc/sys/net/ipv6").exists() {
+                return println!("SKIPPED: this kernel has no IPv6");
+            }
+            let world = with_six();
+            let send = |six: &str| {
+                // No filter selects this one.
+                world.send("198.51.100.2:7041");
+                world.send(six);
+            };
+            let from = ["--from", "2001:db8:1::2", "--protocol", "udp", "--port", "7040"];
+            let left = world.traced(&from, || send("[2001:db8:2::2]:7040"));
+            assert_eq!(left["fate"]["left"]["nic"], "t40.east", "{left}");
+            let places: Vec<&Value> = (0..2).map(|hop| &left["hops"][hop]["place"]).collect();
+            assert_eq!(places, ["t40.west.rx", "t40.east.tx"], "{left}");
+            let seen = left["hops"][1]["seen"].as_str();
+            assert!(seen.is_some_and(|seen| seen.starts_with("ttl 63 to ")), "{left}");
+            let headers = left["headers"].as_str();
+            let is_ours = |headers: &str| headers.contains("IPv6 2001:db8:1::2 > 2001:db8:2::2 ttl 64");
+            assert!(headers.is_some_and(is_ours), "{left}");
+            let dropped = world.traced(&["--to", "2001:db8:9::9"], || send("[2001:db8:9::9]:7040"));
+            assert!(dropped["fate"]["dropped"]["reason"].is_string(), "{dropped}");
+            let to = ["--to", "2001:db8:1::1", "--protocol", "udp"];
+            let closed = world.traced(&to, || send("[2001:db8:1::1]:7040"));
+            assert_eq!(closed["fate"]["dropped"]["reason"], "no_socket", "{closed}");
+            [&world.west, &world.east].iter().for_each(|host| host.silence_six().expect("it is silent"));
+            world.finish();
+        }
 
         #[test]
         fn drops_are_counted_by_the_kernels_reason_while_somebody_asks() {

@@ -1,6 +1,6 @@
 //! Carrier of host interfaces that NICs are attached to. When a cable is unplugged, is plugged in again, or
 //! leads to another host by now, the router probes its neighbours there at once instead of sending to those
-//! that were there before. The daemons of its control plane see which cables have a carrier.
+//! that were there before. The daemons of its control plane see which cables have a carrier, and which take less than their NICs.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -18,12 +18,13 @@ pub(super) struct CarrierWatch {
 }
 
 impl CarrierWatch {
-    /// Returns the NICs whose cables differ from the last look, also those whose interface vanished. A NIC seen for the
-    /// first time is not among them.
+    /// Returns the NICs whose cables may lead to another host than at the last look, also those whose interface vanished. A NIC seen for
+    /// the first time is not among them.
     fn changed(&mut self, seen: BTreeMap<String, Option<Cable>>) -> Vec<String> {
+        let end = |cable: &Option<Cable>| cable.map(|cable| (cable.running, cable.mac));
         let changed = seen.iter().filter_map(|(nic, now)| {
             let before = self.seen.get(nic)?;
-            (before != now).then(|| nic.clone())
+            (end(before) != end(now)).then(|| nic.clone())
         });
         let changed = changed.collect();
         self.seen = seen;
@@ -33,6 +34,11 @@ impl CarrierWatch {
     /// Returns false if the interface of a NIC (`edge.wan`) does not exist, is down or has no carrier. A NIC without one always has.
     fn has_carrier(&self, nic: &str) -> bool {
         self.seen.get(nic).is_none_or(|cable| cable.is_some_and(|cable| cable.running))
+    }
+
+    /// Returns the MTU of the interface of a NIC (`edge.wan`) in octets, if that is known.
+    fn mtu(&self, nic: &str) -> Option<u32> {
+        self.seen.get(nic).copied().flatten()?.mtu
     }
 }
 
@@ -48,7 +54,8 @@ impl Supervisor {
         for nic in self.cables.changed(seen) {
             self.cable_changed(nic, now);
         }
-        self.controls.show_cables(&self.running.plan, |nic| self.cables.has_carrier(nic));
+        let cables = &self.cables;
+        self.controls.show_cables(&self.running.plan, |nic| (cables.has_carrier(nic), cables.mtu(nic)));
     }
 
     /// Tells a router that another host may be at the other end of the cable of its NIC (`edge.wan`).
@@ -64,7 +71,8 @@ mod tests {
     use super::*;
 
     fn seen(running: bool, last: u8) -> BTreeMap<String, Option<Cable>> {
-        [("edge.wan".to_owned(), Some(Cable { running, mac: Some([2, 0, 0, 0, 0, last]) }))].into()
+        let cable = Cable { running, mac: Some([2, 0, 0, 0, 0, last]), mtu: Some(1500) };
+        [("edge.wan".to_owned(), Some(cable))].into()
     }
 
     fn gone() -> BTreeMap<String, Option<Cable>> {
@@ -82,6 +90,20 @@ mod tests {
         }
         cables.changed(BTreeMap::new());
         assert!(cables.has_carrier("edge.wan"));
+    }
+
+    #[test]
+    fn another_mtu_is_seen_and_leads_to_no_other_host() {
+        let mut cables = CarrierWatch::default();
+        assert_eq!(cables.mtu("edge.wan"), None, "nothing was seen yet");
+        cables.changed(seen(true, 1));
+        assert_eq!(cables.mtu("edge.wan"), Some(1500));
+        let mut smaller = seen(true, 1);
+        smaller.values_mut().flatten().for_each(|cable| cable.mtu = Some(1400));
+        assert_eq!(cables.changed(smaller), [""; 0]);
+        assert_eq!((cables.mtu("edge.wan"), cables.mtu("edge.lan")), (Some(1400), None));
+        cables.changed(gone());
+        assert_eq!(cables.mtu("edge.wan"), None);
     }
 
     #[test]

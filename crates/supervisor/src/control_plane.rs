@@ -15,6 +15,7 @@
 //! over the daemons and answers questions. It begins once the router was seen to run, and anew after each restart of that.
 
 mod bfd;
+mod cables;
 mod changes;
 mod counts;
 mod daemons;
@@ -54,6 +55,7 @@ use uplink::Tap;
 use super::Supervisor;
 use super::kernels::network::Network;
 use super::router_process::RouterProcess;
+use cables::Cables;
 pub(super) use changes::changes;
 pub(super) use counts::describe;
 use handle::Handle;
@@ -142,6 +144,18 @@ impl ControlPlanes {
         self.running.insert(group.to_owned(), handle);
     }
 
+    /// One without a thread is there; returns how to hear the MTUs that it is told next, by NIC.
+    #[cfg(test)]
+    pub(super) fn overhear_mtus(
+        &mut self,
+        router: &str,
+    ) -> impl FnMut() -> Option<BTreeMap<String, u32>> + use<> {
+        let (handle, orders) = Handle::overheard().expect("descriptors");
+        self.running.insert(router.to_owned(), handle);
+        let mtus = |order: Order| if let Order::Cables(cables) = order { Some(cables.narrow) } else { None };
+        move || std::iter::from_fn(|| orders.next().ok().flatten()).find_map(mtus)
+    }
+
     /// Has the control plane of a router follow; starts it if there is none.
     fn follow(
         &mut self,
@@ -192,13 +206,12 @@ impl ControlPlanes {
         }
     }
 
-    /// Has the daemons of routers see which of their NICs (`edge.wan`) have a carrier.
-    pub(super) fn show_cables(&mut self, plan: &Plan, has_carrier: impl Fn(&str) -> bool) {
+    /// Has the daemons of routers see what was seen of the cables of their NICs (`edge.wan`): a carrier, and an MTU if that is known.
+    pub(super) fn show_cables(&mut self, plan: &Plan, seen: impl Fn(&str) -> (bool, Option<u32>)) {
         for router in plan.shadowed() {
-            let Some(handle) = self.running.get_mut(&router.name) else { continue };
-            let names = router.nics.iter().map(|nic| &nic.name);
-            let lacking = names.filter(|nic| !has_carrier(&format!("{}.{nic}", router.name)));
-            handle.show_cables(lacking.cloned().collect());
+            if let Some(handle) = self.running.get_mut(&router.name) {
+                handle.show_cables(Cables::of(router, &seen));
+            }
         }
     }
 

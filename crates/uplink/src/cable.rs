@@ -10,6 +10,8 @@ pub struct Cable {
     pub running: bool,
     /// The interface's MAC address: on a TAP that of the host, which is the router's neighbour there.
     pub mac: Option<Mac>,
+    /// The interface's MTU in octets; `None`: it was moved out of the namespace, and cannot be read there.
+    pub mtu: Option<u32>,
 }
 
 impl Xdp {
@@ -29,12 +31,12 @@ impl Tap {
         match named(self.name(), links) {
             // Another interface may have taken the name of a device that was moved away.
             Some(cable) if cable.mac == Some(mac) => Some(cable),
-            _ => Some(Cable { running: place::takes_frames(queue), mac: Some(mac) }),
+            _ => Some(Cable { running: place::takes_frames(queue), mac: Some(mac), mtu: place::mtu(queue) }),
         }
     }
 }
 
 fn named(name: &str, links: &Links) -> Option<Cable> {
     let link = links.link(name, "looking at the cable of").ok()?;
-    Some(Cable { running: link.up && link.running, mac: link.mac })
+    Some(Cable { running: link.up && link.running, mac: link.mac, mtu: Some(link.mtu) })
 }

@@ -96,15 +96,23 @@ fn frr_sees_what_file_command_namespace_and_host_change_and_the_counters_add_up(
     assert!(told.contains(&format!("192.0.2.2 > {LATER}: ICMP echo request")), "{told}");
     ping(near.command("busybox"), 5, &[LATER]).expect("answered");
     adds_up(&stage, "lan");
+    // An MTU stays there until the settings are brought into force again.
+    said(&["exec", ROUTER, "--", "ip", "link", "set", "lan", "mtu", "1300"]);
+    is_seen("lan", &[UP, " mtu 1300 "], None);
     // By a command, and on the host.
     said(&["set", &format!("{ROUTER}.lan"), "link=down"]);
-    is_seen("lan", &[THERE], Some(UP));
+    is_seen("lan", &[THERE, " mtu 1500 "], Some(UP));
     said(&["set", &format!("{ROUTER}.lan"), "link=up"]);
     is_seen("lan", &[UP], None);
     near.ip(&["link", "set", ROUTER, "down"]).expect("set");
     is_seen("lan", &[THERE], Some(UP));
     near.ip(&["link", "set", ROUTER, "up"]).expect("set");
     is_seen("lan", &[UP], None);
+    // The link of the host takes less than the NIC, and then more.
+    for (mtu, seen) in [("1400", " mtu 1400 "), ("9000", " mtu 1500 ")] {
+        near.ip(&["link", "set", ROUTER, "mtu", mtu]).expect("set");
+        is_seen("lan", &[UP, seen], None);
+    }
     // By the file.
     let later = file("address = \"10.45.1.1/24\"\nmtu = 1400");
     fs::write(stage.path("later.toml"), later).expect("written");

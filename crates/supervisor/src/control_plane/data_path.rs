@@ -1,7 +1,7 @@
 //! A control plane's side of a machine that forwards: the router's settings come into a namespace that forwards nothing, and what is
 //! found there goes to the data plane, which writes it into the router's table.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::fd::BorrowedFd;
 use std::path::Path;
@@ -18,6 +18,7 @@ use telemetry::Kind;
 use uplink::Tap;
 
 use super::bfd::{Bfd, News};
+use super::cables::Cables;
 use super::counts::Counts;
 use super::daemons::Daemons;
 use super::namespace::ControlNamespace;
@@ -37,8 +38,8 @@ const DUMPS: u64 = 500;
 pub(super) struct DataPath {
     namespace: ControlNamespace,
     shadows: BTreeMap<String, Tap>,
-    /// NICs that lack a carrier.
-    lacking: BTreeSet<String>,
+    /// Cables that lack a carrier, or take less than their NICs.
+    cables: Cables,
     /// Settings that are in force in the namespace.
     settled: Option<Router>,
     settling: Option<Settling>,
@@ -94,7 +95,7 @@ impl DataPath {
         Ok(Self {
             namespace,
             shadows: BTreeMap::new(),
-            lacking: BTreeSet::new(),
+            cables: Cables::default(),
             settled: None,
             settling: None,
             routes: Routes::new(router, mirror, counts),
@@ -127,9 +128,12 @@ impl DataPath {
         self.settle(site, now);
     }
 
-    /// Shows the daemons which NICs lack a carrier.
-    pub(super) fn show_cables(&mut self, site: Site<'_>, lacking: BTreeSet<String>) {
-        self.lacking = lacking;
+    /// Shows the daemons which cables lack a carrier, and, when settings are brought into force next, which take less than their NICs.
+    pub(super) fn show_cables(&mut self, site: Site<'_>, cables: Cables, now: u64) {
+        if self.cables.narrow != cables.narrow {
+            self.settling = Some(Settling { at: now, pause: PAUSE[0] });
+        }
+        self.cables = cables;
         self.set_carriers(site);
     }
 
@@ -137,7 +141,8 @@ impl DataPath {
     fn set_carriers(&self, site: Site<'_>) {
         for nic in &site.router.nics {
             let Some(shadow) = self.shadows.get(&nic.name) else { continue };
-            let is_there = !nic.is_pulled() && !site.router.is_stopped() && !self.lacking.contains(&nic.name);
+            let is_there =
+                !nic.is_pulled() && !site.router.is_stopped() && !self.cables.lacking.contains(&nic.name);
             if let Err(error) = shadow.set_carrier(is_there) {
                 let what = format!("NIC {}: its daemons do not see its cable: {error}", nic.name);
                 site.tell(Kind::Notice, what);
@@ -164,7 +169,7 @@ impl DataPath {
     }
 
     fn try_settle(&mut self, site: Site<'_>) -> Result<()> {
-        settle(&self.namespace, self.settled.as_ref(), site.router)?;
+        settle(&self.namespace, self.settled.as_ref(), &self.cables.fit(site.router))?;
         let has_frr = site.router.control.as_ref().is_some_and(|control| control.frr.is_some());
         if has_frr && self.zebra.is_none() {
             let programs = Programs::find(Path::new("/"), [Daemon::Zebra]);

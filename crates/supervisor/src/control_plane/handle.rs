@@ -14,6 +14,7 @@ use engine::GroupRoutes;
 use netns::Id;
 use telemetry::Kind;
 
+use super::cables::Cables;
 use super::counts::Counts;
 use super::learners::Learners;
 use super::namespace::ControlNamespace;
@@ -38,8 +39,8 @@ pub(super) struct Handle {
     counts: Option<Counts>,
     /// Namespace of the kernel router that it is in, if it is.
     inside: Option<Id>,
-    /// NICs of which it was told last that they lack a carrier.
-    lacking: BTreeSet<String>,
+    /// Cables of which it was told last.
+    cables: Cables,
 }
 
 /// A table that the thread writes.
@@ -92,7 +93,7 @@ impl Handle {
             epoch: 0,
             counts: None,
             inside: None,
-            lacking: BTreeSet::new(),
+            cables: Cables::default(),
         }
     }
 
@@ -181,11 +182,11 @@ impl Handle {
         self.orders.send(order);
     }
 
-    /// Has its daemons see which NICs (`wan`) lack a carrier.
-    pub(super) fn show_cables(&mut self, lacking: BTreeSet<String>) {
-        if self.lacking != lacking {
-            self.lacking.clone_from(&lacking);
-            self.tell(Order::Cables(lacking));
+    /// Has its daemons see what has become of cables.
+    pub(super) fn show_cables(&mut self, cables: Cables) {
+        if self.cables != cables {
+            self.cables.clone_from(&cables);
+            self.tell(Order::Cables(cables));
         }
     }
 

@@ -11,16 +11,16 @@ fn a_control_plane_is_told_once_which_nics_lack_a_carrier() {
     let (handle, orders) = Handle::overheard().expect("descriptors");
     controls.running.insert("edge".to_owned(), handle);
     let told = || match orders.next() {
-        Ok(Some(Order::Cables(lacking))) => Some(lacking),
+        Ok(Some(Order::Cables(cables))) => Some(cables),
         Ok(None) => None,
         _ => panic!("another order"),
     };
-    controls.show_cables(&plan, |_| true);
+    controls.show_cables(&plan, |_| (true, None));
     assert_eq!(told(), None, "a shadow begins with a carrier");
-    controls.show_cables(&plan, |nic| nic != "edge.wan");
-    assert_eq!(told(), Some(BTreeSet::from(["wan".to_owned()])));
-    controls.show_cables(&plan, |nic| nic != "edge.wan");
+    controls.show_cables(&plan, |nic| (nic != "edge.wan", None));
+    assert_eq!(told(), Some(Cables { lacking: ["wan".to_owned()].into(), ..Cables::default() }));
+    controls.show_cables(&plan, |nic| (nic != "edge.wan", None));
     assert_eq!(told(), None, "nothing has changed");
-    controls.show_cables(&plan, |_| true);
-    assert_eq!(told(), Some(BTreeSet::new()));
+    controls.show_cables(&plan, |_| (true, None));
+    assert_eq!(told(), Some(Cables::default()));
 }

@@ -1,7 +1,7 @@
 //! Thread of a control plane. It does all that may wait for the kernel or for FRR, so that the event loop need not: it follows the
 //! namespace, serves zebra, watches over the daemons, and answers questions.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::sync::Arc;
@@ -21,6 +21,7 @@ use rustix::io::Errno;
 use telemetry::Kind;
 use uplink::Tap;
 
+use super::cables::Cables;
 use super::counts::Counts;
 use super::daemons::Daemons;
 use super::data_path::{DataPath, Site};
@@ -37,8 +38,8 @@ const LAST_LOOK: u64 = 20;
 pub(super) enum Order {
     /// Settings of the router, with handles for its shadows, by NIC, where it has some, and the table of a group whose members have one.
     Follow(Box<Router>, BTreeMap<String, Tap>, Option<Arc<GroupRoutes>>),
-    /// NICs that lack a carrier.
-    Cables(BTreeSet<String>),
+    /// Cables that lack a carrier, or take less than their NICs.
+    Cables(Cables),
     /// FRR's file may have changed.
     Reload,
     /// A data plane is there that knows nothing.
@@ -226,7 +227,7 @@ impl ControlPlane {
                     self.on_routes(|path| path.write_into(table));
                     self.follow(*router, shadows, now);
                 }
-                Ok(Some(Order::Cables(lacking))) => self.show_cables(lacking),
+                Ok(Some(Order::Cables(cables))) => self.show_cables(cables, now),
                 Ok(Some(Order::Reload)) => self.reload(now),
                 Ok(Some(Order::TellAnew)) => self.on_routes(DataPath::tell_anew),
                 Ok(Some(Order::HasLearned)) => self.on_routes(|path| path.routes.has_learned()),
@@ -272,9 +273,9 @@ impl ControlPlane {
         }
     }
 
-    fn show_cables(&mut self, lacking: BTreeSet<String>) {
+    fn show_cables(&mut self, cables: Cables, now: u64) {
         if let Some((path, site)) = self.machine() {
-            path.show_cables(site, lacking);
+            path.show_cables(site, cables, now);
         }
     }
 

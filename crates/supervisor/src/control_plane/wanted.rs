@@ -40,7 +40,7 @@ const PARAMETERS_6: [(&str, &str); 11] = [
     ("net/ipv6/conf/default/addr_gen_mode", "0"),
 ];
 /// Least MTU of an interface with IPv6 (RFC 8200, 5).
-const LEAST_MTU_6: u32 = 1280;
+pub(super) const LEAST_MTU_6: u32 = 1280;
 /// Folder that is there if the kernel has IPv6.
 const SIX: &str = "/proc/sys/net/ipv6";
 

@@ -1,6 +1,7 @@
 //! The kernel does not answer requests about links because another process changes interfaces: the event loop
 //! does not wait.
 
+use std::collections::BTreeMap;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
@@ -26,17 +27,25 @@ fn tap() -> Tap {
     Tap::from_descriptors("t0", vec![queue], Default::default()).expect("a TAP")
 }
 
+/// A cable with and without carrier, and one of another MTU.
+const RUNNING: Cable = Cable { running: true, mac: None, mtu: Some(1500) };
+const PULLED: Cable = Cable { running: false, ..RUNNING };
+const NARROW: Cable = Cable { mtu: Some(1400), ..RUNNING };
+
 /// A run with a link whose check does not finish until the test says what is seen.
-fn hung() -> (Stage, Sender<bool>) {
-    let mut stage = Stage::up(FILE);
+fn hung() -> (Stage, Sender<Cable>) {
+    hung_with(FILE)
+}
+
+fn hung_with(file: &str) -> (Stage, Sender<Cable>) {
+    let mut stage = Stage::up(file);
     let (answer, answers) = channel();
     let answers = Mutex::new(answers);
     let plan = stage.supervisor().running.plan.clone();
     let at = plan.nics().next().expect("a NIC");
     stage.supervisor().resources.put(at, attach::link(tap()));
     stage.supervisor().link_monitor.see = Arc::new(move |look| {
-        let running = answers.lock().unwrap_or_else(PoisonError::into_inner).recv().unwrap_or(false);
-        let cable = Some(Cable { running, mac: None });
+        let cable = answers.lock().unwrap_or_else(PoisonError::into_inner).recv().ok();
         let nic = look.links[0].0.clone();
         LinkCheckResult {
             cables: Some([(nic.clone(), cable)].into()),
@@ -77,13 +86,26 @@ fn cables_about_which_nobody_answers_hold_nobody_up() {
 #[test]
 fn what_was_seen_is_told_when_it_is_there() {
     let (mut stage, answer) = hung();
-    answer.send(true).expect("it is waited for");
+    answer.send(RUNNING).expect("it is waited for");
     stage.until(|stage| !stage.supervisor().link_monitor.lost.is_empty());
     assert!(counted(&mut stage).contains("edge.wan.tap.kernel.drop_full\": 7"));
     assert!(!is_told(&stage), "it is the first look");
-    answer.send(false).expect("it is waited for");
+    answer.send(PULLED).expect("it is waited for");
     stage.after(SECOND).expect("it goes on");
     stage.until(|stage| is_told(stage));
+}
+
+#[test]
+fn a_control_plane_is_told_that_a_link_takes_less_than_its_nic_and_then_as_much() {
+    let (mut stage, answer) = hung_with(&FILE.replace("engine", "control = {}\nengine"));
+    let mut told = stage.supervisor().controls.overhear_mtus("edge");
+    for (cable, mtu) in [(NARROW, Some(1400)), (RUNNING, None)] {
+        answer.send(cable).expect("it is waited for");
+        let narrow: BTreeMap<String, u32> = mtu.map(|mtu| ("wan".to_owned(), mtu)).into_iter().collect();
+        stage.until(|_| told().as_ref() == Some(&narrow));
+        stage.after(SECOND).expect("it goes on");
+    }
+    assert!(!is_told(&stage), "the same host is at its end");
 }
 
 /// The result of a check says nothing about a link that replaced the checked one.
@@ -93,7 +115,7 @@ fn a_look_at_what_was_there_before_is_nothing() {
     let supervisor = stage.supervisor();
     let plan = supervisor.running.plan.clone();
     supervisor.resources.adopt(Default::default(), &plan, &mut supervisor.link_jobs);
-    answer.send(true).expect("it is waited for");
+    answer.send(RUNNING).expect("it is waited for");
     stage.until(|stage| stage.supervisor().link_monitor.watched().is_none());
     assert!(stage.supervisor().link_monitor.lost.is_empty());
 }

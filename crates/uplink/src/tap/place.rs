@@ -72,6 +72,13 @@ pub(crate) fn mac(queue: BorrowedFd<'_>) -> Option<Mac> {
     request.value[2..8].try_into().ok()
 }
 
+/// Returns the MTU of the interface of this queue in octets, in whatever namespace it is. `None`, and what it costs: as for
+/// [`counters`].
+pub(crate) fn mtu(queue: BorrowedFd<'_>) -> Option<u32> {
+    let name = name(queue)?;
+    namespace(queue)?.links().ok()?.mtu(&name).ok()
+}
+
 /// Returns true if the interface of this queue accepts frames: a TAP that is down does not.
 pub(crate) fn takes_frames(queue: BorrowedFd<'_>) -> bool {
     let mut asked = [PollFd::from_borrowed_fd(queue, PollFlags::OUT)];

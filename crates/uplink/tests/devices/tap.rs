@@ -430,7 +430,7 @@ fn descriptors_that_can_be_no_device_are_refused() {
 }
 
 #[test]
-fn a_cable_shows_its_carrier_and_who_is_at_its_end_wherever_its_device_lies() {
+fn a_cable_shows_its_carrier_its_mtu_and_who_is_at_its_end_wherever_its_device_lies() {
     if !devices() {
         return;
     }
@@ -443,14 +443,16 @@ fn a_cable_shows_its_carrier_and_who_is_at_its_end_wherever_its_device_lies() {
         let cable = || tap.cable(&links);
         let ip = |words: &[&str]| assert!(netns.command("ip").args(words).status().unwrap().success());
         let mac = cable().expect("it is there").mac;
-        assert_eq!(cable(), Some(Cable { running: true, mac }));
+        let mtu = Some(1500);
+        assert_eq!(cable(), Some(Cable { running: true, mac, mtu }));
         ip(&["link", "set", "t0", "down"]);
-        assert_eq!(cable(), Some(Cable { running: false, mac }));
-        ip(&["link", "set", "t0", "up"]);
-        assert_eq!(cable(), Some(Cable { running: true, mac }));
+        assert_eq!(cable(), Some(Cable { running: false, mac, mtu }));
+        ip(&["link", "set", "t0", "up", "mtu", "1400"]);
+        assert_eq!(cable(), Some(Cable { running: true, mac, mtu: Some(1400) }));
+        ip(&["link", "set", "t0", "mtu", "1500"]);
         let new = [2, 0, 0, 0, 7, mac.expect("an address")[5].wrapping_add(1)];
         ip(&["link", "set", "t0", "address", &format!("02:00:00:00:07:{:02x}", new[5])]);
-        assert_eq!(cable(), Some(Cable { running: true, mac: Some(new) }));
+        assert_eq!(cable(), Some(Cable { running: true, mac: Some(new), mtu }));
     }
     assert!(netns.command("ip").args(["link", "delete", "t0"]).status().unwrap().success());
     assert_eq!(tap.cable(&Links::here().unwrap()), None);
