@@ -145,9 +145,9 @@ impl Groups {
         self.by_hops.contains_key(hops.collect::<Vec<_>>().as_slice())
     }
 
-    /// Number of groups, whether routes use them or not.
-    pub(crate) const fn all(&self) -> usize {
-        self.slots.len() - self.free.len()
+    /// Number of groups that can be found. Those of the former session, which lost their numbers, last only as long as routes use them.
+    pub(crate) fn named(&self) -> usize {
+        self.by_id.len() + self.by_hops.len()
     }
 
     /// Adds a user to the group with exactly these next hops.

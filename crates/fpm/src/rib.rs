@@ -167,7 +167,7 @@ impl Rib {
 
     /// Returns true if there is room by now for more of what was refused in this session: zebra should send it again.
     pub fn has_room_again(&self) -> bool {
-        self.room.is_back(self.groups.all())
+        self.room.is_back(self.groups.named())
     }
 
     /// Notes that a netlink dump contains a route.
@@ -334,7 +334,7 @@ impl Rib {
 
     /// Returns true if zebra may use a group: it is there, or there is room for one more.
     fn admits_group(&mut self, is_there: impl FnOnce(&Groups) -> bool) -> bool {
-        let is_admitted = self.room.has_more_groups(self.groups.all()) || is_there(&self.groups);
+        let is_admitted = self.room.has_more_groups(self.groups.named()) || is_there(&self.groups);
         if !is_admitted {
             self.room.refuse_group();
         }

@@ -177,12 +177,12 @@ fn take_frame(payload: &[u8], rib: &mut Rib, counters: &FpmCounters, mut answers
     for message in messages(payload) {
         counters.messages.add(1);
         let taken = message.and_then(|(message, octets)| {
+            rib.take(&message)?;
             if let Message::Route(route) = &message
                 && rib.lacks_group(route)
             {
                 counters.group_unknown.add(1);
             }
-            rib.take(&message)?;
             if let Some(answers) = &mut answers {
                 answers.prepare(&message, octets);
             }

@@ -375,6 +375,18 @@ fn a_destination_is_unreachable_while_there_is_no_room_for_its_next_hops() {
     assert_eq!(told.hops(ten(3)), Some(vec![hop(A, 2)]));
 }
 
+#[test]
+fn groups_of_the_former_session_take_no_room() {
+    let (mut rib, mut told, mut stream) = (Rib::with_room(100, 2), Told::default(), Stream::default());
+    stream.hop(7, hop(A, 1)).hop(8, hop(B, 1)).add(ten(1), By::Group(7)).add(ten(2), By::Group(8));
+    takes(&mut rib, &stream);
+    told.update(&mut rib);
+    rib.mark();
+    takes(&mut rib, &stream);
+    told.update(&mut rib);
+    assert_eq!((rib.is_short(), told.routes_changed, told.groups_changed), (false, 0, 0));
+}
+
 #[derive(Clone, Debug)]
 enum Step {
     Add(u8, u8),

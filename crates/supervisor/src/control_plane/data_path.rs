@@ -216,7 +216,7 @@ impl DataPath {
                 Kind::Notice,
                 format!(
                     "FRR has more routes than are taken, {MOST_ROUTES} of each family in a table by {MOST_GROUPS} groups of next \
-                     hops: the others are taken when there is room"
+                     hops: the others are taken when an eighth is free"
                 ),
             ),
             Some(Act::Ask) => {
