@@ -20,7 +20,8 @@ pub(super) struct CarrierWatch {
 impl CarrierWatch {
     /// Returns the NICs whose cables may lead to another host than at the last look, also those whose interface vanished. A NIC seen for
     /// the first time is not among them.
-    fn changed(&mut self, seen: BTreeMap<String, Option<Cable>>) -> Vec<String> {
+    fn changed(&mut self, mut seen: BTreeMap<String, Option<Cable>>) -> Vec<String> {
+        self.keep_mtus(&mut seen);
         let end = |cable: &Option<Cable>| cable.map(|cable| (cable.running, cable.mac));
         let changed = seen.iter().filter_map(|(nic, now)| {
             let before = self.seen.get(nic)?;
@@ -29,6 +30,17 @@ impl CarrierWatch {
         let changed = changed.collect();
         self.seen = seen;
         changed
+    }
+
+    /// An interface whose MTU could not be read has the one of the last look.
+    fn keep_mtus(&self, seen: &mut BTreeMap<String, Option<Cable>>) {
+        for (nic, now) in seen {
+            if let (Some(now), Some(Some(before))) = (now, self.seen.get(nic))
+                && now.mac == before.mac
+            {
+                now.mtu = now.mtu.or(before.mtu);
+            }
+        }
     }
 
     /// Returns false if the interface of a NIC (`edge.wan`) does not exist, is down or has no carrier. A NIC without one always has.
@@ -102,6 +114,10 @@ mod tests {
         smaller.values_mut().flatten().for_each(|cable| cable.mtu = Some(1400));
         assert_eq!(cables.changed(smaller), [""; 0]);
         assert_eq!((cables.mtu("edge.wan"), cables.mtu("edge.lan")), (Some(1400), None));
+        let mut unknown = seen(true, 1);
+        unknown.values_mut().flatten().for_each(|cable| cable.mtu = None);
+        cables.changed(unknown);
+        assert_eq!(cables.mtu("edge.wan"), Some(1400), "it could not be read");
         cables.changed(gone());
         assert_eq!(cables.mtu("edge.wan"), None);
     }

@@ -104,7 +104,8 @@ impl Supervisor {
             Some(seen) if !seen.ill.is_empty() => self.link_jobs.close(seen.ill),
             _ => {}
         }
-        if !self.link_monitor.is_due(now) {
+        // Links that are away, to be prepared for a data plane, are looked at when they are back.
+        if self.resources.are_being_prepared() || !self.link_monitor.is_due(now) {
             return;
         }
         let look = self.resources.look(&self.running.plan);
