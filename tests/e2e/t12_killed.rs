@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use std::{env, fs};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -139,15 +139,8 @@ fn plane(command: u32, known: &BTreeSet<u32>) -> u32 {
     })
 }
 
-fn wait_for<T>(mut found: impl FnMut() -> Option<T>) -> T {
-    let end = Instant::now() + PATIENCE;
-    loop {
-        if let Some(found) = found() {
-            return found;
-        }
-        assert!(Instant::now() < end, "it does not come");
-        thread::sleep(Duration::from_millis(1));
-    }
+fn wait_for<T>(found: impl FnMut() -> Option<T>) -> T {
+    support::until_some(PATIENCE, Duration::from_millis(1), "what has to come", found)
 }
 
 /// Returns the process of router `name`.

@@ -45,19 +45,8 @@ fn settle(host: &Namespace, link: &str, net: &str) {
 }
 
 /// Waits until there is a result.
-fn wait_for<T>(mut found: impl FnMut() -> Option<T>) -> T {
-    let end = Instant::now() + PATIENCE;
-    loop {
-        if let Some(found) = found() {
-            return found;
-        }
-        assert!(Instant::now() < end, "it does not come");
-        thread::sleep(Duration::from_millis(10));
-    }
-}
-
-fn has_link(namespace: &Namespace, name: &str) -> bool {
-    namespace.links().expect("links").iter().any(|link| link == name)
+fn wait_for<T>(found: impl FnMut() -> Option<T>) -> T {
+    support::until_some(PATIENCE, Duration::from_millis(10), "what has to come", found)
 }
 
 /// Messages of all events of a run so far.
@@ -92,7 +81,7 @@ impl World {
         // All interfaces exist by then.
         wait_for(|| self.stage.client().ok());
         let home = self.stage.home();
-        assert!(has_link(home, "t39e") && has_link(&self.west, "t39w"));
+        assert!(home.has_link("t39e") && self.west.has_link("t39w"));
         home.ip(&["link", "set", "t39e", "netns", self.east.name()]).expect("moved");
         settle(&self.west, "t39w", "192.0.2");
         settle(&self.east, "t39e", "198.51.100");
@@ -232,7 +221,7 @@ fn it_is_stopped_started_and_started_anew() {
     let world = World::start();
     assert!(said(&["stop", "t39"]).contains("router t39 is stopped"));
     assert_eq!(router()["status"]["state"], "stopped");
-    wait_for(|| (!has_link(&world.west, "t39w") && !has_link(&world.east, "t39e")).then_some(()));
+    wait_for(|| (!world.west.has_link("t39w") && !world.east.has_link("t39e")).then_some(()));
     assert!(said(&["start", "t39"]).contains("router t39 runs"));
     world.plug_in();
     world.pings();

@@ -41,8 +41,6 @@ fn launch(home: &Namespace, folder: &Path) -> Running {
 
 mod alone {
     use std::net::UdpSocket;
-    use std::thread;
-    use std::time::Instant;
 
     use api::{Answer, Request};
     use serde_json::Value;
@@ -69,25 +67,14 @@ mod alone {
         assert!(done.expect("a program").success());
     }
 
-    fn wait_for<T>(mut found: impl FnMut() -> Option<T>) -> T {
-        let end = Instant::now() + PATIENCE;
-        loop {
-            if let Some(found) = found() {
-                return found;
-            }
-            assert!(Instant::now() < end, "it does not come");
-            thread::sleep(Duration::from_millis(10));
-        }
-    }
-
-    fn has_link(namespace: &Namespace, name: &str) -> bool {
-        namespace.links().expect("links").iter().any(|link| link == name)
+    fn wait_for<T>(found: impl FnMut() -> Option<T>) -> T {
+        support::until_some(PATIENCE, Duration::from_millis(10), "what has to come", found)
     }
 
     /// Moves the outer end of a pair to a host, and gives it an address and a default route. The kernel removes the pair of a
     /// container that has ended some time after its end.
     fn plug_in(home: &Namespace, link: &str, host: &Namespace, net: &str) {
-        wait_for(|| (has_link(home, link) && !has_link(host, link)).then_some(()));
+        wait_for(|| (home.has_link(link) && !host.has_link(link)).then_some(()));
         home.ip(&["link", "set", link, "netns", host.name()]).expect("moved");
         host.add_four(link, &format!("{net}.2/24"), &format!("{net}.1")).expect("a route");
     }
@@ -191,7 +178,7 @@ mod alone {
             };
             times(1);
             assert_eq!(events(&stage, "NIC west: its interface was deleted; it is created again").len(), 1);
-            assert!(!has_link(&east, "west"), "the former pair has gone");
+            assert!(!east.has_link("west"), "the former pair has gone");
             plug_in_both(&stage, &west, &east);
             west.ip(&["link", "delete", "t41w"]).expect("deleted");
             times(2);
@@ -199,7 +186,7 @@ mod alone {
             ping(west.command("busybox"), 3, &["198.51.100.2"]).expect("answers");
             assert_eq!(init_of(id), Some(init), "it is the same container");
             assert!(said(&["stop", "t41"]).contains("router t41 is stopped"));
-            wait_for(|| (!has_link(&west, "t41w") && !has_link(&east, "t41e")).then_some(()));
+            wait_for(|| (!west.has_link("t41w") && !east.has_link("t41e")).then_some(()));
             stage.finish_troubled(vec![west, east]).expect("nothing is left");
         }
 
@@ -218,7 +205,7 @@ mod alone {
             let (stage, west, east) = start(&text);
             wait_until_it_runs(0);
             let settle = |is_first: bool| {
-                wait_for(|| has_link(&west, "t41w").then_some(()));
+                wait_for(|| west.has_link("t41w").then_some(()));
                 west.add_four("t41w", "192.0.2.2/24", "192.0.2.1").expect("a route");
                 if is_first {
                     plug_in(stage.home(), "t41e", &east, "198.51.100");
@@ -252,8 +239,8 @@ mod alone {
                     signal("-9", monitor);
                 }
                 run.wait(PATIENCE).expect("it ends");
-                wait_for(|| (!has_link(&home, "t41w") && !has_link(&home, "t41e")).then_some(()));
-                assert!(!has_link(&away, "west"), "its lxc-start was killed: {monitor_dies}");
+                wait_for(|| (!home.has_link("t41w") && !home.has_link("t41e")).then_some(()));
+                assert!(!away.has_link("west"), "its lxc-start was killed: {monitor_dies}");
             }
             drop((home, away, folder));
             assert_eq!(Traces::left(&traces, PATIENCE), [""; 0]);
@@ -352,7 +339,7 @@ mod alone {
             signal("-STOP", monitor);
             assert!(said(&["stop", "t41"]).contains("router t41 is stopped"));
             assert_eq!((monitor_of(id), init_of(id)), (None, None));
-            wait_for(|| (!has_link(stage.home(), "t41w") && !has_link(stage.home(), "t41e")).then_some(()));
+            wait_for(|| (!stage.home().has_link("t41w") && !stage.home().has_link("t41e")).then_some(()));
             assert!(said(&["start", "t41"]).contains("router t41 runs"));
             assert!(init_of(id).is_some_and(|now| now != init));
             stage.finish_troubled(vec![]).expect("nothing is left");
@@ -369,11 +356,11 @@ mod alone {
             for signal in [Signal::TERM, Signal::KILL] {
                 let mut run = launch(&home, folder.path());
                 run.wait_for_line(PATIENCE, |line| line.contains("is up after")).expect("it comes up");
-                assert!(has_link(&home, "t41w"));
+                assert!(home.has_link("t41w"));
                 run.signal(signal).expect("signalled");
                 let done = run.wait(PATIENCE).expect("it ends");
                 assert_eq!(done.status.success(), signal == Signal::TERM, "{}", done.stderr);
-                wait_for(|| (!has_link(&home, "t41w") && !has_link(&home, "t41e")).then_some(()));
+                wait_for(|| (!home.has_link("t41w") && !home.has_link("t41e")).then_some(()));
             }
             drop((home, folder));
             assert_eq!(Traces::left(&traces, PATIENCE), [""; 0]);
@@ -407,7 +394,7 @@ mod alone {
             assert_eq!(done.status.success(), has_vlans, "{}", done.stderr);
             let refusals = done.stderr.lines().filter(|line| line.contains("no VLANs (802.1Q)")).count();
             assert_eq!(refusals, usize::from(!has_vlans), "{}", done.stderr);
-            wait_for(|| (!has_link(&home, "t41w") && !has_link(&home, "t41e")).then_some(()));
+            wait_for(|| (!home.has_link("t41w") && !home.has_link("t41e")).then_some(()));
             drop((home, folder));
             assert_eq!(Traces::left(&traces, PATIENCE), [""; 0]);
         }

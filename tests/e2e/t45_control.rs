@@ -56,15 +56,8 @@ fn wait_for<T>(what: &str, found: impl FnMut() -> Option<T>) -> T {
     wait_within(PATIENCE, what, found)
 }
 
-fn wait_within<T>(patience: Duration, what: &str, mut found: impl FnMut() -> Option<T>) -> T {
-    let end = Instant::now() + patience;
-    loop {
-        if let Some(found) = found() {
-            return found;
-        }
-        assert!(Instant::now() < end, "{what}: not within {patience:?}");
-        sleep(LOOK);
-    }
+fn wait_within<T>(patience: Duration, what: &str, found: impl FnMut() -> Option<T>) -> T {
+    support::until_some(patience, LOOK, what, found)
 }
 
 pub(super) fn ask(client: &mut Client, router: &str, question: ControlQuestion) -> ControlAnswer {

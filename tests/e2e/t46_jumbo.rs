@@ -5,8 +5,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::ops::Range;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use support::{Namespace, PacketSocket, Signal, Stage, needs, ping, transfer};
 
@@ -52,15 +51,8 @@ impl Way {
 }
 
 /// Waits until there is a result.
-fn wait_for<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
-    let end = Instant::now() + PATIENCE;
-    loop {
-        if let Some(found) = found() {
-            return found;
-        }
-        assert!(Instant::now() < end, "{what}: not within {PATIENCE:?}");
-        thread::sleep(Duration::from_millis(10));
-    }
+fn wait_for<T>(what: &str, found: impl FnMut() -> Option<T>) -> T {
+    support::until_some(PATIENCE, Duration::from_millis(10), what, found)
 }
 
 /// A host, and the link by which the router reaches it.

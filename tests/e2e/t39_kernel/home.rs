@@ -77,6 +77,20 @@ impl Home {
             thread::sleep(Duration::from_millis(20));
         }
     }
+
+    /// Checks at the end that it is as it was, and that nothing is left that was not there at the beginning.
+    fn has_nothing_left(self, before: &[String], traces: &Traces) {
+        self.is_as_it_was(before);
+        drop(self);
+        assert_eq!(Traces::left(traces, PATIENCE), [""; 0]);
+    }
+}
+
+/// Ends a run as it should end.
+fn end(mut run: Running) {
+    run.signal(Signal::TERM).expect("signalled");
+    let done = run.wait(PATIENCE).expect("it ends");
+    assert!(done.status.success(), "{}", done.stderr);
 }
 
 fn names(lines: &[String]) -> Vec<&str> {
@@ -115,7 +129,7 @@ fn what_somebody_pulls_out_or_takes_away_is_there_again() {
     let traces = Traces::now();
     let home = Home::new();
     let before = home.interfaces();
-    let mut run = home.start_with_names(EVERYTHING);
+    let run = home.start_with_names(EVERYTHING);
     let inside = |words: &[&str]| {
         let done =
             support::run(Command::new("ip").args(["-n", "t39"]).args(words), PATIENCE).expect("it ends");
@@ -131,12 +145,8 @@ fn what_somebody_pulls_out_or_takes_away_is_there_again() {
     assert!(done.status.success(), "{}", done.stderr);
     wait_for(|| inside(&["-o", "link", "show", "moved"]));
     inside(&["link", "set", "moved", "netns", home.home.name()]).expect("pulled out");
-    run.signal(Signal::TERM).expect("signalled");
-    let done = run.wait(PATIENCE).expect("it ends");
-    assert!(done.status.success(), "{}", done.stderr);
-    home.is_as_it_was(&before);
-    drop(home);
-    assert_eq!(Traces::left(&traces, PATIENCE), [""; 0]);
+    end(run);
+    home.has_nothing_left(&before, &traces);
 }
 
 /// SIGSTOP keeps the cleaner from its work, and from being replaced, until it is killed as well.
@@ -165,13 +175,9 @@ fn what_a_run_and_its_cleaner_have_left_comes_home_with_the_next_one() {
     wait_for(|| children.iter().all(|child| Process::look(child.id).is_none()).then_some(()));
     let left = home.interfaces();
     assert!(names(&left).contains(&"t39v") && !names(&left).contains(&"t39l"), "{left:#?}");
-    let mut next = home.start_with_names(EVERYTHING);
-    next.signal(Signal::TERM).expect("signalled");
-    let done = next.wait(PATIENCE).expect("it ends");
-    assert!(done.status.success(), "{}", done.stderr);
-    home.is_as_it_was(&before);
-    drop(home);
-    assert_eq!(Traces::left(&traces, PATIENCE), [""; 0]);
+    let next = home.start_with_names(EVERYTHING);
+    end(next);
+    home.has_nothing_left(&before, &traces);
 }
 
 #[test]
@@ -197,12 +203,8 @@ fn of_two_runs_that_take_one_interface_at_once_one_has_it() {
     assert!(!done.status.success() && refusals.count() == 1, "{}", done.stderr);
     has.wait_for_line(PATIENCE, |line| line.contains("is up after")).expect("it comes up");
     assert!(!names(&home.interfaces()).contains(&"t39l"), "a router has it");
-    has.signal(Signal::TERM).expect("signalled");
-    let done = has.wait(PATIENCE).expect("it ends");
-    assert!(done.status.success(), "{}", done.stderr);
-    home.is_as_it_was(&before);
-    drop(home);
-    assert_eq!(Traces::left(&traces, PATIENCE), [""; 0]);
+    end(has);
+    home.has_nothing_left(&before, &traces);
 }
 
 #[test]
@@ -275,9 +277,7 @@ fn starts_or_is_refused(text: &str, (words, link): (&[&str], &str), line: &str) 
         let lines = done.stderr.lines().filter(|said| said.contains(line));
         assert!(!done.status.success() && lines.count() == 1, "{}", done.stderr);
     }
-    home.is_as_it_was(&before);
-    drop(home);
-    assert_eq!(Traces::left(&traces, PATIENCE), [""; 0]);
+    home.has_nothing_left(&before, &traces);
 }
 
 mod all {

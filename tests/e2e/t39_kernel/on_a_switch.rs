@@ -29,14 +29,14 @@ fn frames_pass_between_the_kernel_and_a_firmware() {
         ping(west.command("busybox"), 3, &["10.39.1.2"]).expect("answers");
     };
     pings();
-    assert!(!has_link(stage.home(), "t39.lan"), "its interface is the router's");
+    assert!(!stage.home().has_link("t39.lan"), "its interface is the router's");
     let counters = stage.wait_for_counters(|counters| counters.get("t39.lan.tap.read.frames") >= 3);
     let counters = counters.expect("it counts");
     assert!(counters.get("t39.lan.tap.write.frames") >= 3, "{counters:?}");
     assert!(counters.get("t39.lan.rx.frames") >= 3, "the kernel counts the same: {counters:?}");
 
     said(&["stop", "t39"]);
-    assert!(has_link(stage.home(), "t39.lan"), "it comes home as long as its router is stopped");
+    assert!(stage.home().has_link("t39.lan"), "it comes home as long as its router is stopped");
     said(&["start", "t39"]);
     pings();
 
@@ -58,7 +58,7 @@ fn frames_pass_between_the_kernel_and_a_firmware() {
         said(&["apply", &path.display().to_string()])
     };
     apply(FIRMWARE);
-    wait_for(|| (!has_link(stage.home(), "t39.lan")).then_some(()));
+    wait_for(|| (!stage.home().has_link("t39.lan")).then_some(()));
     apply(&both());
     pings();
     // A process router takes over the name and the port of a kernel router.

@@ -50,6 +50,7 @@ mod testpmd;
 mod traces;
 mod transfer;
 mod unprivileged_locker;
+mod until_some;
 pub mod vhost_peer;
 mod wire;
 
@@ -79,4 +80,5 @@ pub use testpmd::Testpmd;
 pub use traces::Traces;
 pub use transfer::{datagrams, echo, transfer};
 pub use unprivileged_locker::{UnprivilegedLocker, all_below};
+pub use until_some::until_some;
 pub use wire::PacketSocket;

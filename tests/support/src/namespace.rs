@@ -118,6 +118,15 @@ impl Namespace {
         self.set("net.ipv6.conf.all.disable_ipv6", "1")
     }
 
+    /// Returns true if it has an interface of this name.
+    ///
+    /// # Panics
+    ///
+    /// The interfaces cannot be listed.
+    pub fn has_link(&self, name: &str) -> bool {
+        self.links().expect("links").iter().any(|link| link == name)
+    }
+
     /// Names of its links.
     pub fn links(&self) -> Result<Vec<String>> {
         Ok(names(&self.ip(&["-o", "link", "show"])?))

@@ -18,7 +18,7 @@ fn pair() -> (Arc<LinkEndpoint>, Link) {
     served(|link| LinkEndpoint::new(link).expect("descriptors"))
 }
 
-/// The same pair with another end for the data plane.
+/// Link whose data plane's end is made by this function, and served by a thread; and the supervisor's end.
 fn served(end: impl FnOnce(Link) -> LinkEndpoint) -> (Arc<LinkEndpoint>, Link) {
     let (ours, theirs) = Link::pair().expect("descriptors");
     let wire = Arc::new(end(Link::new(theirs)));

@@ -31,7 +31,7 @@ pub(crate) fn until_free<T, E>(
     within((|| begin.elapsed(), || sleep(pause)), attempt, is_in_use)
 }
 
-/// The same by a clock that tells the time since the begin, and a pause.
+/// Loop of [`until_free`], with a clock that tells the time since the first attempt, and the pause between two attempts.
 fn within<T, E>(
     (passed, pause): (impl Fn() -> Duration, impl Fn()),
     mut attempt: impl FnMut() -> Result<T, E>,
